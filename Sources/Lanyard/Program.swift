@@ -96,7 +96,7 @@ final class Program: Sendable {
         self.stop = stop
         sessions = try SessionService(
             made.configuration.users, identities: made.configuration.identities, names: names,
-            settings: made.configuration.settings, store: store, contents: opened.contents, publisher: path,
+            settings: made.configuration.settings, store: store, contents: opened.contents, subscribers: [path],
             logger: log, onFailedStart: { stop.endFailedStart(status: $0) })
         tokenSource.connect(to: sessions)
         let refused = AdminRefusalCounters()
@@ -309,8 +309,8 @@ final class SessionTokenSource: TokenSource {
     /// Not on the path of most requests: a shard calls this only when it has no usable token.
     func tokenNeeded(by user: UserIndex) { target.withLock { $0 }?.tokenNeeded(by: user) }
 
-    func tokenRefused(by user: UserIndex, generation: UInt64) {
-        target.withLock { $0 }?.tokenRefused(by: user, generation: generation)
+    func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
+        target.withLock { $0 }?.tokenRefused(by: user, generation: generation, number: number)
     }
 
     func refreshDenied(by user: UserIndex) { target.withLock { $0 }?.refreshDenied(by: user) }

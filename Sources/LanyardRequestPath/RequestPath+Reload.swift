@@ -34,7 +34,7 @@ extension RequestPath {
             if isNew { unknown.append(user) }
             return $1 == .plain ? user : names.index(of: $0, variant: $1.key)
         }
-        for user in unknown { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
+        for user in unknown { refuseUnknown(user) }
         context.setLimits(settings.limits)
         let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1, active: active) }
         served.withLock { $0 = made }

@@ -7,7 +7,7 @@ import Synchronization
 /// The request path as one value: listening sockets, shards, upstreams (architecture.md 2.1). The program makes one.
 ///
 /// Order of use: bind the sockets, create it, `start`, publish tokens, `drain` or `abort`.
-package final class RequestPath: TokenPublisher, DescriptorHolder {
+package final class RequestPath: TokenSubscriber, DescriptorHolder {
     package let shards: [Shard]
     private let sockets: Guarded<[ListeningSocket]>
     let acceptors: [[Acceptor]]
@@ -124,18 +124,23 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 }
             }
         }
-        for user in unconfiguredUsers { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
+        for user in unconfiguredUsers { refuseUnknown(user) }
         sockets.withLock { $0 = [] }
     }
 
-    // MARK: TokenPublisher
+    // MARK: TokenSubscriber
 
-    package func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
-        for shard in shards { shard.loop.post { shard.receive(availability, for: user) } }
+    package func publish(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
+        for shard in shards { shard.loop.post { shard.receive(availability, for: user, heard: heard) } }
     }
 
     package func publish(_ account: AccountNumber, for user: UserIndex) {
         for shard in shards { shard.loop.post { shard.receive(account, for: user) } }
+    }
+
+    /// Routes name a user that is not configured. It has had no token, so no refusal of one was reported.
+    func refuseUnknown(_ user: UserIndex) {
+        publish(.none(.userUnknown(wasRemoved: false)), for: user, heard: .none)
     }
 
     package func activate(_ user: UserIndex?) {

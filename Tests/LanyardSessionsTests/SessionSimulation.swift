@@ -131,7 +131,7 @@ final class SessionSimulation: @unchecked Sendable {
             if case .token(let token) = news {
                 #expect(driver.now < token.usableUntil, "an expired token was published")
             }
-            tokenCache.receive(news, for: UserIndex(0))
+            tokenCache.receive(news, for: UserIndex(0), heard: .none)
         case .revoke, .logEvent: break
         }
     }
@@ -167,7 +167,9 @@ final class SessionSimulation: @unchecked Sendable {
         init(_ simulation: SessionSimulation) { self.simulation = simulation }
 
         func tokenNeeded(by user: UserIndex) { simulation.tokenNeeded() }
-        func tokenRefused(by user: UserIndex, generation: UInt64) { Issue.record("no upstream refuses here") }
+        func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
+            Issue.record("no upstream refuses here")
+        }
         func handleTokenCacheChange() { simulation.isWoken = true }
     }
 

@@ -85,7 +85,7 @@ import Testing
     }
 
     /// A shard: it takes what is published in a turn of its own loop.
-    private final class Shard: TokenPublisher {
+    private final class Shard: TokenSubscriber {
         let loop: EventLoop
         private let latest = Guarded<AccessToken?>(nil)
 
@@ -94,7 +94,7 @@ import Testing
             loop.start()
         }
 
-        func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
+        func publish(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
             loop.post { [self] in
                 if case .token(let token) = availability { latest.withLock { $0 = token } }
             }
@@ -145,7 +145,7 @@ import Testing
             UserSettings(name: "alice", identity: "demo", login: login), source: .service(bench.identity),
             credential: CredentialFileWatch(on: fileLoop))
         service = try SessionService(
-            [alice], store: store, contents: contents, publisher: shard, logger: bench.log.logger)
+            [alice], store: store, contents: contents, subscribers: [shard], logger: bench.log.logger)
         loops = [shard.loop, service.loop, storeLoop, bench.loop]
     }
 

@@ -56,7 +56,8 @@ import Testing
                 UserSettings(name: "user-\(number)", identity: "demo", login: .anonymous), source: .service(identity))
         }
         let service = try SessionService(
-            users, store: KeptStore(), contents: contents, publisher: PublicationLog(), logger: LogRecorder().logger)
+            users, store: KeptStore(), contents: contents, subscribers: [PublicationLog()], logger: LogRecorder().logger
+        )
         return (service, identity)
     }
 

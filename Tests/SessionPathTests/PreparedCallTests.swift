@@ -59,7 +59,7 @@ struct PreparedCallTests {
                 refreshTokens: RefreshTokenSettings(.oneUse))
             let service = try SessionService(
                 [user], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
-                publisher: PublicationLog(), logger: log.logger)
+                subscribers: [PublicationLog()], logger: log.logger)
             self.service = service
             service.start()
             try await eventually("the login") { service.report.users[0].state == .valid }

@@ -3,7 +3,7 @@ import LanyardSessions
 import TestSupport
 
 /// Records the publications of a session service, in order.
-final class PublicationLog: TokenPublisher {
+final class PublicationLog: TokenSubscriber {
     private struct State {
         var news: [(user: UserIndex, availability: AccessToken.Availability)] = []
         var active: UserIndex?
@@ -12,7 +12,7 @@ final class PublicationLog: TokenPublisher {
 
     private let state = Guarded(State())
 
-    func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
         state.withLock { $0.news.append((user, availability)) }
     }
 

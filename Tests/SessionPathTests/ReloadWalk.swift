@@ -60,7 +60,7 @@ final class ReloadWalk {
         file.users = [File.User(name: "alice", identity: "one", login: Self.login("alice"))]
         self.file = file
         shards = SimulatedShards(fault: fault)
-        (service, names) = try Self.start(file, store, services, publisher: shards)
+        (service, names) = try Self.start(file, store, services, subscriber: shards)
         shards.names = names
         settle()
         shards.serve(
@@ -75,21 +75,21 @@ final class ReloadWalk {
     }
 
     private static func start(
-        _ file: File, _ store: KeptStore, _ services: ScriptedServices, publisher: any TokenPublisher
+        _ file: File, _ store: KeptStore, _ services: ScriptedServices, subscriber: any TokenSubscriber
     ) throws -> (SessionService, UserNames) {
         let made = services.made(file)
         let names = UserNames(made.users.map(\.settings.name))
         let service = try SessionService(
             made.users, identities: made.identities, names: names, settings: made.settings, store: store,
-            contents: store.contents, publisher: publisher, logger: LogRecorder().logger)
-        shardsConnect(publisher, service)
+            contents: store.contents, subscribers: [subscriber], logger: LogRecorder().logger)
+        shardsConnect(subscriber, service)
         service.loop.freezeTime()
         service.start()
         return (service, names)
     }
 
-    private static func shardsConnect(_ publisher: any TokenPublisher, _ service: SessionService) {
-        (publisher as? SimulatedShards)?.connect(to: service)
+    private static func shardsConnect(_ subscriber: any TokenSubscriber, _ service: SessionService) {
+        (subscriber as? SimulatedShards)?.connect(to: service)
     }
 
     // MARK: Steps
@@ -242,7 +242,7 @@ final class ReloadWalk {
         let copy = KeptStore()
         let contents = store.contents
         copy.edit { $0 = contents }
-        let (restarted, _) = try Self.start(file, copy, services, publisher: PublicationLog())
+        let (restarted, _) = try Self.start(file, copy, services, subscriber: PublicationLog())
         restarted.loop.settle()
         defer { restarted.stop() }
         let waived = Set(service.report.users.filter { $0.reason == .accountInUse }.map(\.user))

@@ -71,7 +71,8 @@ struct SecondCallServiceTests {
             }
             service = try SessionService(
                 managed, store: MemoryStore(fingerprintKey: KeyedHash.newKey()),
-                contents: StoreContents(fingerprintKey: KeyedHash.newKey()), publisher: published, logger: log.logger)
+                contents: StoreContents(fingerprintKey: KeyedHash.newKey()), subscribers: [published],
+                logger: log.logger)
             service.loop.freezeTime()
             service.start()
             try await eventually("the first calls") { identity.calls.count == users }

@@ -37,7 +37,7 @@ struct SessionDrainTests {
                     UserSettings(name: "carol", identity: "demo", login: login), source: .service(bench.identity)),
             ],
             store: bench.store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
-            publisher: PublicationLog(), logger: bench.log.logger)
+            subscribers: [PublicationLog()], logger: bench.log.logger)
         service.start()
         try await eventually("carol's first token") { service.report.users[1].tokens.generation == 1 }
         for generation: UInt64 in 2...3 {
@@ -73,7 +73,7 @@ struct SessionDrainTests {
                 refreshTokens: RefreshTokenSettings(rotation))
             let service = try SessionService(
                 [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
-                publisher: PublicationLog(), logger: bench.log.logger)
+                subscribers: [PublicationLog()], logger: bench.log.logger)
             self.service = service
             service.start()
             try await eventually("the login") { service.report.users[0].state == .valid }
@@ -163,7 +163,7 @@ struct SessionDrainTests {
                     refreshTokens: RefreshTokenSettings(.oneUse)),
                 ManagedUser(UserSettings(name: "bob", identity: "slow", login: .anonymous), source: .service(slow)),
             ],
-            store: store, contents: store.contents, publisher: PublicationLog(), logger: bench.log.logger)
+            store: store, contents: store.contents, subscribers: [PublicationLog()], logger: bench.log.logger)
         service.start()
         try await eventually("alice's login") { service.report.users[0].state == .valid }
         try await eventually("bob's call") { !held.requests.isEmpty }
@@ -197,7 +197,7 @@ struct SessionDrainTests {
                 UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
                 refreshTokens: RefreshTokenSettings(.oneUse))
             let service = try SessionService(
-                [managedUser], store: store, contents: store.contents, publisher: PublicationLog(),
+                [managedUser], store: store, contents: store.contents, subscribers: [PublicationLog()],
                 logger: bench.log.logger)
             service.start()
             try await eventually("alice's login") { service.report.users[0].state == .valid }

@@ -56,7 +56,7 @@ final class SessionServiceBench: Sendable {
             UserSettings(name: "alice", identity: "demo", login: hasLogin ? login : nil), source: .service(identity),
             credential: hasLogin ? CredentialFileWatch(on: loop) : nil)
         service = try SessionService(
-            [alice], store: store, contents: contents, publisher: published,
+            [alice], store: store, contents: contents, subscribers: [published],
             logger: log.logger)
         if startsService { service.start() }
     }

@@ -205,7 +205,7 @@ struct SessionServiceTests {
             source: .feed(StaticIdentity(name: "fixed", tokenFile: file, on: loop)))
         let service = try SessionService(
             [managedUser], store: MemoryStore(fingerprintKey: KeyedHash.newKey()),
-            contents: StoreContents(fingerprintKey: KeyedHash.newKey()), publisher: published,
+            contents: StoreContents(fingerprintKey: KeyedHash.newKey()), subscribers: [published],
             logger: LogRecorder().logger)
         service.start()
         let loops = [loop, service.loop]

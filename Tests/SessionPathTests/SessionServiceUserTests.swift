@@ -28,7 +28,7 @@ import Testing
                         source: .service(bench.identity))
                 }, identities: [ConfiguredIdentity(identity, .service(bench.identity, RefreshTokenSettings()))],
                 settings: SessionSettings(activeUser: active), store: store, contents: store.contents,
-                publisher: published, logger: bench.log.logger)
+                subscribers: [published], logger: bench.log.logger)
             service.start()
         }
 

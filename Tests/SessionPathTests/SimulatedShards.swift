@@ -9,7 +9,7 @@ import TestSupport
 /// that configuration gives its route.
 ///
 /// The service's queue posts. All else belongs to the thread of the test.
-final class SimulatedShards: TokenPublisher, @unchecked Sendable {
+final class SimulatedShards: TokenSubscriber, @unchecked Sendable {
     /// What a run does wrong on purpose: the name alone decides, as before users had epochs, and one kind of message
     /// overtakes the other.
     enum Fault: String, CaseIterable, Sendable { case publishBeforeRoutes, routesBeforePublish }
@@ -22,7 +22,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
 
     private enum Message {
         case serve(Routes, users: [String: UserIndex], active: UserIndex?)
-        case publish(AccessToken.Availability, UserIndex)
+        case publish(AccessToken.Availability, UserIndex, HeardRefusals)
         case account(AccountNumber, UserIndex)
         case activate(UserIndex?)
 
@@ -96,8 +96,8 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
         }
     }
 
-    func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
-        post(.publish(availability, key(user)))
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
+        post(.publish(availability, key(user), heard))
     }
 
     func publish(_ account: AccountNumber, for user: UserIndex) { post(.account(account, key(user))) }
@@ -109,7 +109,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
         let users = Dictionary(
             uniqueKeysWithValues: ReloadWalk.names.map { name in
                 let (user, isNew) = names.add(name)
-                if isNew { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
+                if isNew { publish(.none(.userUnknown(wasRemoved: false)), for: user, heard: .none) }
                 return (name, key(user))
             })
         latestNumber = routes.number
@@ -142,7 +142,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
             (shard.routes, shard.users, shard.active) = (routes, users, active)
             for user in users.values { shard.cache.add(user) }
             if let active { shard.cache.add(active) }
-        case .publish(let availability, let user): shard.cache.receive(availability, for: user)
+        case .publish(let availability, let user, let heard): shard.cache.receive(availability, for: user, heard: heard)
         case .account(let account, let user): shard.cache.receive(account, for: user)
         case .activate(let user):
             shard.active = user
@@ -189,8 +189,8 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
 
         func tokenNeeded(by user: UserIndex) { service.withLock { $0 }?.tokenNeeded(by: user) }
 
-        func tokenRefused(by user: UserIndex, generation: UInt64) {
-            service.withLock { $0 }?.tokenRefused(by: user, generation: generation)
+        func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
+            service.withLock { $0 }?.tokenRefused(by: user, generation: generation, number: number)
         }
     }
 }

@@ -66,7 +66,7 @@ import Testing
     private func started(_ users: [(name: String, service: RequestingService)]) throws -> SessionService {
         let service = try SessionService(
             configuration(users).users, identities: configuration(users).identities, store: store,
-            contents: store.contents, publisher: published, logger: LogRecorder().logger)
+            contents: store.contents, subscribers: [published], logger: LogRecorder().logger)
         service.loop.freezeTime()
         service.start()
         service.loop.settle()
@@ -88,11 +88,13 @@ import Testing
         let one = RequestingService("one", scope: "a", of: services)
         let service = try SessionService(
             configuration([("alice", one)]).users, identities: configuration([("alice", one)]).identities, store: store,
-            contents: store.contents, publisher: published, logger: LogRecorder().logger)
+            contents: store.contents, subscribers: [published], logger: LogRecorder().logger)
         defer { service.stop() }
         service.loop.freezeTime()
         let alice = UserIndex(0)
-        isRefusal ? service.tokenRefused(by: alice, generation: 1) : service.tokenNeeded(by: alice)
+        isRefusal
+            ? service.tokenRefused(by: alice, generation: 1, number: RefusalNumber.ofNewCache().next)
+            : service.tokenNeeded(by: alice)
         service.loop.settle()
         service.start()
         service.loop.settle()

@@ -133,12 +133,15 @@ package protocol TokenSource: AnyObject, Sendable {
     /// Called on a shard, at most once until the next publication for that user. Returns at once.
     func tokenNeeded(by user: UserIndex)
 
-    /// An upstream refused the token of `generation`. A publication is the reply: a newer token, no token, or the same
-    /// token with a renewal that is in progress or denied. The same token with `.possible(from: .past)` is never the reply.
+    /// An upstream refused the token of `generation`. The first publication for the user that has heard of `number` is the reply: a newer
+    /// token, no token, or the same token with a renewal that is in progress or denied. The same token with `.possible(from: .past)` is
+    /// never the reply, because the cache would report the next refusal at once.
     ///
     /// Called on a shard, at most once for a generation until the reply. Returns at once. One refresh is made, however
     /// many shards and requests call.
-    func tokenRefused(by user: UserIndex, generation: UInt64)
+    ///
+    /// - Parameter number: of the refusal, one higher than that of the cache's refusal before.
+    func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber)
 
     /// An upstream refused the token of `user`, and no refresh is forced, because cooldown or budget forbids it. It is counted and
     /// logged. There is no reply.
@@ -157,19 +160,22 @@ extension TokenSource {
     package func freshTokenRefused(by user: UserIndex, generation: UInt64) {}
 }
 
-/// Publishes tokens to all shards. Each call reaches every shard through its queue, in order.
-package protocol TokenPublisher: AnyObject, Sendable {
+/// Who uses the tokens that the session path publishes: the request path with a token cache in each shard. Each call reaches all its
+/// caches, in order. All return at once.
+package protocol TokenSubscriber: AnyObject, Sendable {
     /// The availability of `user`'s token from now on.
-    func publish(_ availability: AccessToken.Availability, for user: UserIndex)
+    ///
+    /// - Parameter heard: the refusals that the session path had heard of when it published.
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals)
     /// The account of `user` from now on. A token of another one is not used any more.
     func publish(_ account: AccountNumber, for user: UserIndex)
     /// The user that routes without a user of their own follow from now on. A reload gives it with the new routes.
     func activate(_ user: UserIndex?)
-    /// How often tokens of `user` were used so far; nil: unknown. Returns at once.
+    /// How often tokens of `user` were used so far; nil: unknown.
     func uses(of user: UserIndex) -> TokenUses?
 }
 
-extension TokenPublisher {
+extension TokenSubscriber {
     package func uses(of user: UserIndex) -> TokenUses? { nil }
 }
 
@@ -183,5 +189,10 @@ package struct TokenUses: Equatable, Sendable {
     package init(responses: UInt64, successes: UInt64) {
         self.responses = responses
         self.successes = successes
+    }
+
+    /// The uses by two subscribers together.
+    package static func + (left: TokenUses, right: TokenUses) -> TokenUses {
+        TokenUses(responses: left.responses &+ right.responses, successes: left.successes &+ right.successes)
     }
 }

@@ -108,9 +108,9 @@ package final class Shard: @unchecked Sendable {
 
     /// A publication for one user. It is applied to the tokens of new requests, to open tunnels (`close_upgraded_on`) and to responses in
     /// progress (`close_streams_on`).
-    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+    package func receive(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
         loop.assertIsCurrent()
-        tokens.receive(availability, for: user)
+        tokens.receive(availability, for: user, heard: heard)
         clients.endSessions()
     }
 

@@ -41,8 +41,8 @@ package final class TokenCache {
         var availability = AccessToken.Availability.pending
         /// A token was requested from the session path, which has not published since.
         var isRequested = false
-        /// This generation was reported as refused to the session path, which has not replied.
-        var refused: UInt64?
+        /// The refusal that was reported to the session path, until a publication confirms it.
+        var refusal: Refusal?
         var waiters: [any Waiter] = []
         /// The account of the latest token.
         var account = AccountNumber.unknown
@@ -51,8 +51,16 @@ package final class TokenCache {
         var accountEpoch: UInt32 = 0
     }
 
+    /// A reported refusal.
+    private struct Refusal {
+        let generation: UInt64
+        let number: RefusalNumber
+    }
+
     /// By `UserIndex.number`.
     private var entries: [Entry] = []
+    /// Of the latest refusal that was reported.
+    private var refusalNumber = RefusalNumber.ofNewCache()
     private let source: any TokenSource
     /// The shard's; nil: a simulation runs the cache, without a loop.
     private let loop: EventLoop?
@@ -120,12 +128,15 @@ package final class TokenCache {
         case .possible(let from) where now < from: return .coolingDown
         case .possible, .failing:
             guard forces else { return .none }
-            if entries[user.number].refused != token.generation {
-                entries[user.number].refused = token.generation
-                source.tokenRefused(by: user, generation: token.generation)
-            }
+            if entries[user.number].refusal?.generation != token.generation { reportRefusal(of: token) }
             return .awaited
         }
+    }
+
+    private func reportRefusal(of token: AccessToken) {
+        refusalNumber = refusalNumber.next
+        entries[token.user.number].refusal = Refusal(generation: token.generation, number: refusalNumber)
+        source.tokenRefused(by: token.user, generation: token.generation, number: refusalNumber)
     }
 
     /// A refused token was not replaced, because a refresh may not be forced again yet.
@@ -172,7 +183,9 @@ package final class TokenCache {
 
     /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order. One
     /// for a user that a reload has replaced is dropped.
-    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+    ///
+    /// - Parameter heard: the refusals that the session path had heard of when it published. The publication is the reply to them.
+    package func receive(_ availability: AccessToken.Availability, for user: UserIndex, heard: HeardRefusals) {
         loop?.assertIsCurrent()
         add(user)
         guard isCurrent(user) else { return }
@@ -188,7 +201,9 @@ package final class TokenCache {
         case .pending, .none: entries[user.number].availability = availability
         }
         entries[user.number].isRequested = false
-        if !Self.isRefusalPending(availability, entries[user.number].refused) { entries[user.number].refused = nil }
+        if let refusal = entries[user.number].refusal, heard.contains(refusal.number) {
+            entries[user.number].refusal = nil
+        }
         notifyWaiters(of: user)
     }
 
@@ -211,14 +226,6 @@ package final class TokenCache {
         let waiters = entries[user.number].waiters
         entries[user.number].waiters = []
         for waiter in waiters { waiter.handleTokenCacheChange() }
-    }
-
-    /// Whether the reply to a reported refusal is still to come. It is if the same token, with a refresh that may be forced
-    /// at once, was published before the session path heard of the refusal. The reply follows and is another
-    /// publication (`TokenSource.tokenRefused`).
-    private static func isRefusalPending(_ availability: AccessToken.Availability, _ refused: UInt64?) -> Bool {
-        guard case .token(let token) = availability, token.generation == refused else { return false }
-        return token.renewal == .possible(from: .past)
     }
 
     /// Whether another request of `user` may wait. A user with many of them leaves an eighth of the places to the other users, whose

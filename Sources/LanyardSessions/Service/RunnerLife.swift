@@ -1,15 +1,15 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// Where a runner is in its life. Only a runner that is to serve has a publisher: one that retires cannot publish.
+/// Where a runner is in its life. Only a runner that is to serve has the subscribers: one that retires cannot publish.
 enum RunnerLife {
     /// Nothing has been asked of the runner. Goes to `serving` with its start or the first call, to `waiting` or to `stopped`.
-    case created(any TokenPublisher)
+    case created(TokenSubscribers)
     /// The runner before this one has not ended, and `start` follows. Operators' calls wait for it. Goes to `serving`
     /// or `stopped`.
-    case waiting(calls: [SessionRunner.Incoming], any TokenPublisher)
+    case waiting(calls: [SessionRunner.Incoming], TokenSubscribers)
     /// The user is served. Goes to `retiring` or `stopped`.
-    case serving(any TokenPublisher)
+    case serving(TokenSubscribers)
     /// The user has left, or has another runner: what has begun is finished. Goes to `stopped`.
     case retiring(Successor)
     /// Nothing is done any more.

@@ -47,9 +47,9 @@ package final class SessionRunner: @unchecked Sendable {
     /// - Parameter hasFormerRequest: see `SessionCoordinator.init`.
     init(
         _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, hasFormerRequest: Bool,
-        publisher: any TokenPublisher, environment: any RunnerEnvironment
+        subscribers: TokenSubscribers, environment: any RunnerEnvironment
     ) {
-        life = .created(publisher)
+        life = .created(subscribers)
         user = managedUser
         index = setup.index
         self.environment = environment
@@ -95,7 +95,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// `start` comes later, when the runner before this one has ended.
     func waitForPredecessor() {
         environment.loop.assertIsCurrent()
-        if case .created(let publisher) = life { life = .waiting(calls: [], publisher) }
+        if case .created(let subscribers) = life { life = .waiting(calls: [], subscribers) }
     }
 
     /// Takes new settings of the user, whose session continues. The call in progress ends with the former service.
@@ -194,9 +194,9 @@ package final class SessionRunner: @unchecked Sendable {
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
         environment.loop.assertIsCurrent()
         switch life {
-        case .created(let publisher): life = .serving(publisher)
-        case .waiting(let calls, let publisher):
-            life = .serving(publisher)
+        case .created(let subscribers): life = .serving(subscribers)
+        case .waiting(let calls, let subscribers):
+            life = .serving(subscribers)
             inbox = calls
         case .serving, .retiring, .stopped: return
         }
@@ -243,11 +243,11 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The process is about to end, and the runner will not start. No call of an operator was carried out.
     private func endWaitingCalls() {
-        guard case .waiting(let calls, let publisher) = life else { return }
+        guard case .waiting(let calls, let subscribers) = life else { return }
         for call in calls {
             if case .obtained(let obtained) = call.event { revoke(unwanted: obtained.grant) }
         }
-        life = .waiting(calls: [], publisher)
+        life = .waiting(calls: [], subscribers)
         for call in calls { call.reply?(.stopping) }
     }
 
@@ -352,12 +352,12 @@ package final class SessionRunner: @unchecked Sendable {
         guard !environment.isStopped else { return }
         switch life {
         case .stopped: return
-        case .created(let publisher):
-            life = .serving(publisher)
+        case .created(let subscribers):
+            life = .serving(subscribers)
             inbox.append(Incoming(event: event, reply: reply))
-        case .waiting(let calls, let publisher):
+        case .waiting(let calls, let subscribers):
             guard event.operatorCall != nil else { return }
-            life = .waiting(calls: calls + [Incoming(event: event, reply: reply)], publisher)
+            life = .waiting(calls: calls + [Incoming(event: event, reply: reply)], subscribers)
             if environment.isDraining { endWaitingCalls() }
             return
         case .serving, .retiring:
@@ -434,18 +434,18 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func publish(_ availability: AccessToken.Availability, for index: UserIndex) {
-        guard case .serving(let publisher) = life else { return }
-        publisher.publish(availability, for: index)
+        guard case .serving(let subscribers) = life else { return }
+        subscribers.publish(availability, for: index)
     }
 
     private func publish(_ account: AccountNumber) {
-        guard case .serving(let publisher) = life else { return }
+        guard case .serving(let subscribers) = life else { return }
         let variants = (machine.setup.standIn.map { [$0] } ?? []) + machine.setup.variants
-        for index in [index] + variants.map(\.index) { publisher.publish(account, for: index) }
+        for index in [index] + variants.map(\.index) { subscribers.publish(account, for: index) }
     }
 
     private func countUses(of index: UserIndex) {
-        let uses: TokenUses? = if case .serving(let publisher) = life { publisher.uses(of: index) } else { nil }
+        let uses: TokenUses? = if case .serving(let subscribers) = life { subscribers.uses(of: index) } else { nil }
         handle(.variant(index, .usesCounted(uses)))
     }
 

@@ -144,7 +144,7 @@ extension SessionService {
         let former = slots[user.index]
         let runner = makeRunner(managedUser, user.index, after: former)
         slots[user.index].current = runner
-        publisher.publish(.pending, for: user.index)
+        subscribers.publish(.pending, for: user.index)
         publishVariants(of: user.name, .pending)
         guard !former.all.isEmpty else { return runner }
         runner.waitForPredecessor()
@@ -158,7 +158,7 @@ extension SessionService {
     /// - Parameter index: what its name means from now on.
     private func remove(_ runner: SessionRunner, as index: UserIndex) {
         slots[index].current = nil
-        publisher.publish(.none(.userUnknown(wasRemoved: false)), for: index)
+        subscribers.publish(.none(.userUnknown(wasRemoved: false)), for: index)
         publishVariants(of: runner.name, .none(.userUnknown(wasRemoved: false)))
         retire(runner, for: .none)
     }

@@ -12,7 +12,7 @@ import Logging
 package final class SessionService: TokenSource, @unchecked Sendable {
     /// The loop `lanyard.sessions`. Its deadlines include time in which the machine was suspended.
     package let loop: EventLoop
-    let publisher: any TokenPublisher
+    let subscribers: TokenSubscribers
     let logger: Logger
     private let countedStore: CountedStore
     private(set) var configuration: RunningConfiguration
@@ -45,10 +45,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     package init(
         _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity] = [], names: UserNames? = nil,
         settings: SessionSettings = SessionSettings(), store: any SessionStore, contents: StoreContents,
-        publisher: any TokenPublisher, logger: Logger, onFailedStart: @escaping @Sendable (Int32) -> Void = { _ in }
+        subscribers: [any TokenSubscriber], logger: Logger,
+        onFailedStart: @escaping @Sendable (Int32) -> Void = { _ in }
     ) throws(SystemError) {
         loop = try EventLoop(label: "lanyard.sessions")
-        self.publisher = publisher
+        self.subscribers = TokenSubscribers(subscribers, on: loop)
         countedStore = CountedStore(store: store, contents: contents, board: board)
         startupCheck = StartupCheck(settings.login, onFailure: onFailedStart)
         self.logger = logger
@@ -95,7 +96,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         let isUnderWay = DispatchSemaphore(value: 0)
         loop.start()
         loop.post { [self] in
-            publisher.activate(registry.active)
+            subscribers.activate(registry.active)
             records.metadata.serve(configuration.identities.values)
             for runner in runners {
                 runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
@@ -277,11 +278,17 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         send(.session(.tokenNeeded), to: user)
     }
 
-    /// From anywhere.
-    package func tokenRefused(by user: UserIndex, generation: UInt64) {
+    /// From anywhere. The number counts as heard even if the user has left, so that no later token of the index waits for a reply.
+    package func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
         let generation = Generation(generation)
-        if names.isVariant(user) { return send(.tokenRefused(generation), ofVariant: user) }
-        send(.session(.tokenRefused(generation)), to: user)
+        loop.post { [self] in
+            whenStarted { [self] in
+                subscribers.recordRefusal(number)
+                names.isVariant(user)
+                    ? handle(.tokenRefused(generation), ofVariant: user)
+                    : handle(.session(.tokenRefused(generation)), of: user)
+            }
+        }
     }
 
     /// From anywhere.
@@ -302,18 +309,20 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     private func send(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
-        loop.post { [self] in
-            whenStarted { [self] in
-                guard let owner = names.owner(of: index) else { return }
-                runner(withNameOf: owner)?.handle(.variant(index, event))
-            }
-        }
+        loop.post { [self] in whenStarted { [self] in handle(event, ofVariant: index) } }
+    }
+
+    private func handle(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
+        guard let owner = names.owner(of: index) else { return }
+        runner(withNameOf: owner)?.handle(.variant(index, event))
     }
 
     /// A request may come before the start: a runner that handled its event first would never begin.
     private func send(_ event: SessionCoordinator.Event, to user: UserIndex) {
-        loop.post { [self] in whenStarted { [self] in runner(at: user)?.handle(event) } }
+        loop.post { [self] in whenStarted { [self] in handle(event, of: user) } }
     }
+
+    private func handle(_ event: SessionCoordinator.Event, of user: UserIndex) { runner(at: user)?.handle(event) }
 
     // MARK: Users
 
@@ -359,7 +368,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         setup.generation = former.current?.coordinator.latestGeneration ?? .zero
         let hasFormerRequest = former.all.contains { $0.hasFormerRequest(of: managedUser) }
         return SessionRunner(
-            managedUser, setup: setup, hasFormerRequest: hasFormerRequest, publisher: publisher, environment: self)
+            managedUser, setup: setup, hasFormerRequest: hasFormerRequest, subscribers: subscribers, environment: self)
     }
 
     func drop(_ runner: SessionRunner) {
@@ -369,14 +378,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         slots[runner.index].current = nil
         // An operator has removed a configured user.
         let wasRemoved = configuration.users[runner.name] != nil
-        publisher.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
+        subscribers.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
         publishVariants(of: runner.name, .none(.userUnknown(wasRemoved: wasRemoved)))
     }
 
     /// Publishes what all tokens of a user are from now on.
     func publishVariants(of name: String, _ availability: AccessToken.Availability) {
         loop.assertIsCurrent()
-        for (_, index) in configuration.variantIndexes(of: name, names) { publisher.publish(availability, for: index) }
+        for (_, index) in configuration.variantIndexes(of: name, names) {
+            subscribers.publish(availability, for: index)
+        }
     }
 
     /// Routes ask for variants of users that have none: an operator has removed the user, or given the name to another one.
@@ -481,7 +492,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func activate(_ user: UserIndex?) {
         loop.assertIsCurrent()
-        publisher.activate(user)
+        subscribers.activate(user)
         board.change { $0.activeUser = user }
     }
 

@@ -123,10 +123,11 @@ final class ProxyBench: Sendable {
 
     /// Each refusal of a token leads to a refresh that takes `time` and brings `token-GENERATION`.
     func renews(after time: Duration = .zero) {
-        let path = path
+        let (path, tokens) = (self.path, self.tokens)
         tokens.onRefused.withLock {
             $0 = { old in
-                path.publish(Self.availability(old, "token-\(old)", renewal: .underWay), for: Self.user)
+                let renewed = Self.availability(old, "token-\(old)", renewal: .underWay)
+                path.publish(renewed, for: Self.user, heard: tokens.heard)
                 let next = Self.availability(old + 1, "token-\(old + 1)")
                 if time == .zero { return path.publish(next, for: Self.user) }
                 // Not on a global queue: tests that block its threads would delay the token beyond the longest wait.
@@ -222,14 +223,25 @@ final class TokenCalls: TokenSource {
     func refreshDenied(by user: UserIndex) { denied.withLock { $0.append(user) } }
 
     private let refusals = Guarded<[(user: UserIndex, generation: UInt64)]>([])
+    private let heardRefusals = Guarded(HeardRefusals.none)
+    /// What a publication by now confirms.
+    var heard: HeardRefusals { heardRefusals.withLock { $0 } }
     /// Which generations were said to be refused, one entry each time.
     var refused: [UInt64] { refusals.withLock { $0.map(\.generation) } }
     /// Of which users they were.
     var refusedUsers: [UserIndex] { refusals.withLock { $0.map(\.user) } }
     /// What the session path does about it; called on a shard.
     let onRefused = Guarded<@Sendable (UInt64) -> Void>({ _ in })
-    func tokenRefused(by user: UserIndex, generation: UInt64) {
+    func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
         refusals.withLock { $0.append((user, generation)) }
+        heardRefusals.withLock { $0.record(number) }
         onRefused.withLock { $0 }(generation)
+    }
+}
+
+extension RequestPath {
+    /// A publication that confirms no refusal.
+    func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
+        publish(availability, for: user, heard: .none)
     }
 }

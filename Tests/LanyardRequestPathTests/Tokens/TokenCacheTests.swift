@@ -165,40 +165,6 @@ import Testing
         #expect(source.refused == [4, 5] && source.asked == [])
     }
 
-    @Test(
-        "a publication that confirms nothing allows no second notice; one that does allows it, should the refresh have failed"
-    )
-    func unrelatedPublication() {
-        let cache = cache()
-        cache.receive(.token(token(4)), for: user)
-        func refuse(_ instant: Int64 = 1) -> String {
-            word(cache.handleRefusal(4, of: user, at: at(instant), forces: true))
-        }
-        #expect(refuse() == "awaited")
-        for _ in 0..<3 {
-            cache.receive(.token(token(4, waitsFrom: 60)), for: user)
-            #expect(refuse() == "awaited")
-        }
-        #expect(source.refused == [4])
-        // Each of these is such a confirmation, after which the same token may be refused again.
-        for published in [
-            token(4, renewal: .underWay), token(4, renewal: .possible(from: at(5))),
-            token(4, renewal: .failing(until: at(5))), token(4, renewal: .impossible),
-        ] {
-            let told = source.refused.count
-            cache.receive(.token(published), for: user)
-            if published.renewal == .underWay || published.renewal == .impossible {
-                cache.receive(.token(token(4)), for: user)
-            }
-            #expect(refuse(6) == "awaited")
-            #expect(source.refused.count == told + 1)
-        }
-        cache.receive(.none(.identityUnreachable(nextAttemptAt: at(9))), for: user)
-        cache.receive(.token(token(4)), for: user)
-        #expect(refuse() == "awaited")
-        #expect(source.refused.count == 6)
-    }
-
     @Test("no refresh is asked for where nothing may or can be renewed")
     func noRenewal() {
         let cache = cache()
@@ -378,7 +344,9 @@ import Testing
         func tokenNeeded(by user: UserIndex) { numbers.withLock { $0.append(user.number) } }
         private let generations = Guarded<[UInt64]>([])
         var refused: [UInt64] { generations.withLock { $0 } }
-        func tokenRefused(by user: UserIndex, generation: UInt64) { generations.withLock { $0.append(generation) } }
+        func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
+            generations.withLock { $0.append(generation) }
+        }
     }
 
     private final class WaiterLog { var told: [Int] = [] }
@@ -396,5 +364,12 @@ import Testing
             self.again = {}
             again()
         }
+    }
+}
+
+extension TokenCache {
+    /// A publication that confirms no refusal.
+    fileprivate func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        receive(availability, for: user, heard: .none)
     }
 }

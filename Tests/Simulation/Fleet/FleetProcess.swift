@@ -33,6 +33,8 @@ final class FleetProcess {
     let file: StoreFile
     let source = FleetSource()
     let tokenCache: TokenCache
+    /// The shard's refusals that the sessions have been told.
+    var heardRefusals = HeardRefusals.none
     var sessions: [FleetSession] = []
     /// nil: no user has a token that another program renews.
     var feed: FleetFeed?
@@ -85,9 +87,11 @@ final class FleetProcess {
 /// What a process's shard wants of its sessions, until they are told.
 final class FleetSource: TokenSource, @unchecked Sendable {
     var needed: [UserIndex] = []
-    var refused: [(user: UserIndex, generation: UInt64)] = []
+    var refused: [(user: UserIndex, generation: UInt64, number: RefusalNumber)] = []
 
     func tokenNeeded(by user: UserIndex) { needed.append(user) }
 
-    func tokenRefused(by user: UserIndex, generation: UInt64) { refused.append((user, generation)) }
+    func tokenRefused(by user: UserIndex, generation: UInt64, number: RefusalNumber) {
+        refused.append((user, generation, number))
+    }
 }

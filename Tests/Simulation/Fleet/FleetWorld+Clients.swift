@@ -64,7 +64,8 @@ extension FleetWorld {
                 tell(process, user.number, .session(.tokenNeeded))
             }
         }
-        for (user, generation) in refused where processes[process.number] === process {
+        for (user, generation, number) in refused where processes[process.number] === process {
+            process.heardRefusals.record(number)
             if let (owner, _) = variant(user) {
                 tell(process, owner, .variant(user, .tokenRefused(Generation(generation))))
             } else {

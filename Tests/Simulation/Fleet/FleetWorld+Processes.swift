@@ -226,6 +226,6 @@ extension FleetWorld {
             checkPublished(process, user, token)
             process.sessions[user].latest = token
         }
-        process.tokenCache.receive(availability, for: UserIndex(user))
+        process.tokenCache.receive(availability, for: UserIndex(user), heard: process.heardRefusals)
     }
 }

@@ -30,7 +30,7 @@ extension FleetWorld {
         guard let (availability, index) = planted(availability, of: index, process, user), let place = variant(index)
         else { return }
         let session = process.sessions[user]
-        process.tokenCache.receive(availability, for: index)
+        process.tokenCache.receive(availability, for: index, heard: process.heardRefusals)
         guard case .token(let token) = availability else {
             session.variants[place.variant].latest = nil
             session.variants[place.variant].bringMandatoryForward(to: clocks.instant)
