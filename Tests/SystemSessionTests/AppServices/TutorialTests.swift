@@ -36,7 +36,7 @@ import Testing
     ///
     /// They lie below those that the kernel chooses from. Otherwise another test, or a connection, may get one before the page's
     /// command binds it. Where the kernel may choose every port, the tests cannot run.
-    private static func freePorts() throws -> [String: UInt16] {
+    static func freePorts() throws -> [String: UInt16] {
         let range = try String(contentsOfFile: "/proc/sys/net/ipv4/ip_local_port_range", encoding: .utf8)
         let first = try #require(range.split(whereSeparator: \.isWhitespace).first.flatMap { UInt16($0) })
         try #require(first > 12_000, "net.ipv4.ip_local_port_range leaves no ports to the tests")
