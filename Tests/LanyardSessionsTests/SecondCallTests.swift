@@ -139,6 +139,7 @@ struct SecondCallTests {
             #expect(abs((tokens.mandatoryFrom - start).inSeconds - 1.2) < 0.01)
             let waitsFrom = driver.coordinator.session.waitsFrom(driver.coordinator.context)
             #expect(abs((waitsFrom - start).inSeconds - wait) < 0.01, "\(rotation)")
+            #expect(driver.token?.waitsFrom == waitsFrom, "the shards know of it")
             Self.pass((waitsFrom - start).inSeconds + 0.001, driver)
             #expect(Self.seconds(driver) == 0)
             driver.handle(.session(.tokenNeeded))

@@ -89,7 +89,10 @@ extension Session {
         guard let call = transition.renewal(of: tokens, cause) else {
             return serveToEnd(tokens, transition.context.lastError, &transition)
         }
-        return .refreshing(tokens, call)
+        let next = Session.refreshing(tokens, call)
+        // Requests begin to wait later than the shards know.
+        if next.waitsFrom(transition.context) > tokens.mandatoryFrom { transition.publish(next) }
+        return next
     }
 
     /// Starts another renewal after failures.
