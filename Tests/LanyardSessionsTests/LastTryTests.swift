@@ -57,7 +57,9 @@ struct LastTryTests {
         driver.toDue { driver.state == .unreachable }
         #expect(driver.reason == .outcomeUnknown && driver.now < issuedAt + Self.lifetime && driver.call == nil)
         #expect(Self.sentLater(driver) == ["one"])
-        #expect(driver.now >= issuedAt + Self.lifetime + .seconds(5) && driver.call?.cause == .lastTry)
+        // The service may have begun the lifetime with a response at the end of the attempt.
+        let end = issuedAt + Self.lifetime + .seconds(30)
+        #expect(driver.now >= end + .seconds(5) && driver.call?.cause == .lastTry)
         #expect(driver.stored?.session?.hasMadeLastTry == true && driver.disk.holder === driver)
         try driver.grant(refresh: "two")
         #expect(driver.state == .valid && driver.storedRefresh == "two" && driver.stored?.intent == nil)

@@ -30,7 +30,8 @@ package struct SessionTokens: Sendable {
     /// The expiry on the wall clock; nil if there is none.
     package private(set) var expiry: WallTime?
     private var expiresAt: Instant
-    /// By then the service does not accept the access token any more, whatever its clock says: the expiry plus the allowance.
+    /// By then the service does not accept the access token any more, whatever its clock says and however late it has responded: the
+    /// expiry, which counts from the request, plus the allowance and the longest time of an attempt.
     package let hasEndedAt: Instant
 
     /// A refresh token that is sent once more after an unknown outcome (refresh-outcomes.md 9).
@@ -89,9 +90,10 @@ package struct SessionTokens: Sendable {
             expiry = nil
             return
         }
-        let allowance = ClockPolicy(settings).allowance(lifetime: lifetime, skew: skew)
+        let policy = ClockPolicy(settings)
+        let allowance = policy.allowance(lifetime: lifetime, skew: skew)
         usableUntil = expiresAt - allowance
-        hasEndedAt = expiresAt + allowance
+        hasEndedAt = expiresAt + allowance + policy.attemptTimeout
         // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
         // instant.
         let zone = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
