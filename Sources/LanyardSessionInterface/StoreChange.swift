@@ -22,9 +22,8 @@ package enum StoreChange: Sendable {
     case clearIntent(user: String, sent: SentToken? = nil)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
-    /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed; a spent
-    /// credential is recorded in place of the refusal. If the base has moved within one session, the higher generation
-    /// is kept.
+    /// The tokens of a login or a refresh that began at `base`. The intent is removed; what they say of the configured credential
+    /// takes the place of what was recorded of it. If the base has moved within one session, the higher generation is kept.
     case saveSession(user: String, StoredLogin, base: SessionVersion)
     /// The credential was definitely refused.
     ///
@@ -115,8 +114,8 @@ package enum StoreChange: Sendable {
         package var fingerprint: IdentityFingerprint?
         /// The configured users. Only these and the users of the admin API keep an account to themselves.
         package var configured: Set<String>
-        /// The configured credential, if it has served its only login. It is not sent again until it changes.
-        package var spent: CredentialFingerprint?
+        /// The configured credential, if it is still refused or has served its only login. It is not sent again until it changes.
+        package var refused: CredentialFingerprint?
         /// A link has only replaced the access token. What the store knows of the refresh token stays.
         package var isLink: Bool
         /// No operator has asked for it. If the account is being deleted, the tokens of that session are stored and the
@@ -135,11 +134,11 @@ package enum StoreChange: Sendable {
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
             generationMin: Generation = .zero, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = [],
-            isLink: Bool = false, keepsLogout: Bool = false, spent: CredentialFingerprint? = nil
+            isLink: Bool = false, keepsLogout: Bool = false, refused: CredentialFingerprint? = nil
         ) {
             self.isLink = isLink
             self.keepsLogout = keepsLogout
-            self.spent = spent
+            self.refused = refused
             self.configured = configured
             self.generationMin = generationMin
             self.fingerprint = fingerprint

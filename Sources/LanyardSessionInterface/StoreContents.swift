@@ -278,8 +278,8 @@ extension StoredUser {
         return self == blank
     }
 
-    /// Stores the tokens of a login, a refresh or a link. All but a link clear the intent and the refusal. A spent
-    /// credential stays recorded.
+    /// Stores the tokens of a login, a refresh or a link. All but a link clear the intent and say which credential stays
+    /// refused or spent.
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint
@@ -296,6 +296,6 @@ extension StoredUser {
         }
         guard !login.isLink else { return }
         intent = nil
-        refused = login.spent
+        refused = login.refused
     }
 }

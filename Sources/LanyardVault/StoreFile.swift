@@ -381,7 +381,7 @@ extension StoreFile {
             case .clearIntent: settleMark(by: change, contents)
             case .saveSession(let user, let login, _):
                 settleMark(by: change, contents)
-                if let spent = login.spent { mark(spent, of: user, contents) }
+                if let refused = login.refused { mark(refused, of: user, contents) }
             case .recordRefusal(let user, _, let spent, _): mark(spent, of: user, contents)
             case .storeIntent, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove, .activate,
                 .addRevocation, .removeRevocation, .saveMetadata:

@@ -380,4 +380,74 @@ struct LastTryTests {
         driver.handle(.session(.credentialChanged))
         #expect(driver.call?.kind == .login && driver.call?.cause == .credentialChanged)
     }
+
+    // MARK: A refused credential
+
+    private static let refused = CredentialFingerprint(bytes: [UInt8](repeating: 1, count: 32))
+
+    /// The configured login was refused, and the last try in its place has renewed the session.
+    private static func renewed(variants: [TokenVariant] = []) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(
+            login: .refreshToken("/x"), rotation: .oneUse, variants: variants, lastTry: true)
+        driver.begin()
+        try driver.grant(lifetime, refresh: "one", account: "a")
+        for _ in variants { try driver.grant(lifetime, token: "for orders") }
+        driver.toCall()
+        try driver.fail(.unknownOutcome)
+        try driver.fail(.credentialRefused, credential: refused)
+        try #require(sentLater(driver).last == "one" && driver.call?.cause == .lastTry)
+        try driver.grant(lifetime, refresh: "two")
+        try #require(driver.state == .valid && driver.storedRefresh == "two")
+        return driver
+    }
+
+    @Test(
+        "Rule 12: a refresh proves nothing of a refused credential: it is not sent when the session of the last try ends",
+        arguments: [false, true])
+    func refusalStays(isRestarted: Bool) throws {
+        var driver = try Self.renewed()
+        #expect(driver.stored?.refused == Self.refused)
+        driver.toCall()
+        try driver.grant(Self.lifetime, refresh: "three")
+        #expect(driver.stored?.refused == Self.refused && driver.storedRefresh == "three")
+        if isRestarted {
+            driver = driver.restart()
+            driver.begin()
+        }
+        driver.toCall()
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.refused == Self.refused)
+        try driver.fail(.credentialRefused, credential: Self.refused)
+        #expect(driver.state == .refused && driver.stored?.session == nil)
+        // A login that works ends it.
+        driver.handle(.session(.credentialChanged))
+        try driver.grant(Self.lifetime, refresh: "four")
+        #expect(driver.state == .valid && driver.stored?.refused == nil)
+    }
+
+    @Test("Rule 12: the fetch of a variant leaves the refusal, too")
+    func refusalStaysWithFetch() throws {
+        let driver = try Self.renewed(variants: [Self.orders])
+        for _ in 0..<5 where driver.call?.variant != Self.orders { driver.toCall() }
+        try #require(driver.call?.variant == Self.orders && driver.call?.kind == .refresh)
+        try driver.grant(Self.lifetime, refresh: "three", token: "for orders")
+        #expect(driver.storedRefresh == "three" && driver.stored?.refused == Self.refused)
+    }
+
+    @Test("Rule 12: a session that is written again over an older file brings the refusal along")
+    func refusalStaysOverOlderFile() throws {
+        let driver = CoordinatorDriver(login: .refreshToken("/x"), rotation: .oneUse, lastTry: true)
+        driver.begin()
+        try driver.grant(Self.lifetime, refresh: "one", account: "a")
+        let old = driver.disk.contents
+        driver.toCall()
+        try driver.fail(.unknownOutcome)
+        try driver.fail(.credentialRefused, credential: Self.refused)
+        try #require(Self.sentLater(driver).last == "one")
+        try driver.grant(Self.lifetime, refresh: "two")
+        driver.disk.contents = old
+        driver.toCall()
+        #expect(driver.noted(.storeOlder) && driver.storedRefresh == "two")
+        #expect(driver.stored?.refused == Self.refused)
+    }
 }

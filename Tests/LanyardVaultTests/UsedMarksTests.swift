@@ -287,7 +287,7 @@ import Testing
     private static func fileLogin(refresh: String = "alice-2") -> StoreChange {
         let login = StoreChange.StoredLogin(
             identity: "demo", session: StoreSamples.session(8, refresh: refresh), accountID: nil, provider: nil,
-            isAdded: false, spent: file)
+            isAdded: false, refused: file)
         return .saveSession(user: "alice", login, base: SessionVersion(session: 2, generation: 1))
     }
 

@@ -278,7 +278,7 @@ extension SessionCoordinator {
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
             generationMin: view.next,
             fingerprint: setup.service.fingerprint, configured: setup.configured, isLink: operation.isLink,
-            keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
+            keepsLogout: operation.purpose == .own || operation.isLink, refused: refusedCredential(after: grant))
         login.subject = operation.provider == nil ? unsaved?.subject : grant.subject
         return login
     }
@@ -299,6 +299,12 @@ extension SessionCoordinator {
             && session.tokens.map { $0.refresh == nil } ?? false
             // The credential's file may have changed since the last login.
             && context.continuesAccount(grant, isExplicit: false)
+    }
+
+    /// What the store remembers of the configured credential beside these tokens. A refresh proves nothing of a credential that was
+    /// refused: the last try takes the place of its login (refresh-outcomes.md 9), and its session may end, too.
+    func refusedCredential(after grant: Grant) -> CredentialFingerprint? {
+        operation?.call.kind == .refresh ? view.refused : spentCredential(after: grant)
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.

@@ -247,11 +247,10 @@ extension SessionCoordinator {
     private mutating func restoreNewer(over user: StoredUser) {
         rebase(onOlder: user)
         guard let known = view.user, let session = known.session else { return }
-        let spent = known.refused?.isSpent == true ? known.refused : nil
         var login = StoreChange.StoredLogin(
             identity: setup.identity, session: session, accountID: known.accountID, provider: known.provider,
             isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.service.fingerprint,
-            configured: setup.configured, spent: spent)
+            configured: setup.configured, refused: known.refused)
         login.subject = known.subject
         writes.keep(.saveSession(login))
         retryNext()

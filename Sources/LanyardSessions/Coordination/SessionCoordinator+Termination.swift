@@ -73,7 +73,7 @@ extension SessionCoordinator {
         case .claiming(let grant), .saving(let grant):
             operation?.call.kind == .login ? spentCredential(after: grant) : nil
         case nil, .beginning, .queueing, .pausing, .preparing, .calling, .closing:
-            writes.unsaved?.spent
+            writes.unsaved?.refused
         }
     }
 

@@ -337,7 +337,7 @@ extension SessionCoordinator {
             identity: setup.identity, session: stored, accountID: session.tokens?.accountID,
             provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: view.next,
             fingerprint: setup.service.fingerprint, configured: setup.configured, keepsLogout: true,
-            spent: view.refused?.isSpent == true ? view.refused : nil)
+            refused: refusedCredential(after: grant))
         login.subject = writes.unsaved?.subject
         return login
     }

@@ -354,7 +354,7 @@ extension SessionCoordinator {
         // The operation has made no call yet: none is made while unsaved changes are being stored.
         if operation?.purpose == .own { operation = nil }
         applyToSession(.ended(reason: "account_in_use"))
-        recordSpent(login.spent)
+        recordSpent(login.refused)
     }
 
     /// An unsaved change is obsolete because of an external change.
@@ -374,6 +374,6 @@ extension SessionCoordinator {
         // An operation in progress detects the change by itself.
         guard operation == nil else { return }
         yield(to: user)
-        if user != nil, case .saveSession(let login) = pendingChange { recordSpent(login.spent) }
+        if user != nil, case .saveSession(let login) = pendingChange { recordSpent(login.refused) }
     }
 }

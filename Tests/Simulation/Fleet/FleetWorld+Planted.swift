@@ -31,7 +31,7 @@ extension FleetWorld {
             login.session.hasRotated = false
             return .saveSession(user: user, login, base: base)
         case (.spentForgotten, .saveSession(let user, var login, let base)):
-            login.spent = nil
+            login.refused = nil
             return .saveSession(user: user, login, base: base)
         case (.endedForgotten, .logOut(let user, let identity, var end)):
             end.version = SessionVersion(
