@@ -155,6 +155,7 @@ package struct OnlineCheck: Sendable {
         let resolver = Resolver()
         return configuration.routes.enumerated().map { index, route in
             let target = UpstreamTarget(route.upstream, resolver: resolver, tls: tls.contexts[index], log: log)
+            target.setLookupTimeout()
             let place = "upstream \(route.route.name) \(route.upstream.url)"
             let isVerified = !route.skipsVerification
             return { reply in

@@ -64,7 +64,7 @@ final class Program: Sendable {
     ) throws(SystemError) {
         let (configuration, log) = (first.configuration, first.log)
         self.log = log
-        let prepared = RequestPathReload.prepare(first)
+        let plan = RequestPathReload.plan(first)
         listeners = bindings.listeners
         let tokenSource = SessionTokenSource()
         // Configured users come first, so that a user's index is its position in the configuration.
@@ -72,18 +72,18 @@ final class Program: Sendable {
         let shardCount = configuration.shards ?? Machine.shardCount
         let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
-            prepared.settings, sockets: bindings.data, capabilities: prepared.capabilities,
-            listenerTLS: prepared.listenerTLS.contexts,
+            plan.settings, sockets: bindings.data, capabilities: plan.capabilities,
+            listenerTLS: plan.listenerTLS.contexts,
             names: names, shardCount: shardCount, source: tokenSource,
-            accessLines: accessLog.lines(prepared.logsAccess), log: log)
+            accessLines: accessLog.lines(plan.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
         let publication = FilePublication()
         capabilities = CapabilityWatches(
-            prepared.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
+            plan.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
-            prepared.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
+            plan.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
-            prepared.listenerTLS, prepared.listeners, for: path, by: publication, on: fileLoop, log: log)
+            plan.listenerTLS, plan.listeners, for: path, by: publication, on: fileLoop, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
@@ -119,7 +119,7 @@ final class Program: Sendable {
         let shown = AdminReload(AdminReload.prepare(first))
         let requests = RequestPathReload(path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication)
         // The format of the log goes first: the shards get their access log in it.
-        let parts: [(any StartedPart)?] = [pipe, requests, shown, stop, health, verbosity]
+        let parts: [(any Reloadable)?] = [pipe, requests, shown, stop, health, verbosity]
         let reloads = ReloadCoordinator(
             loading.loaded, load: loading.load, activation: loading.activation,
             users: SessionReload(sessions, sources), parts: parts.compactMap(\.self), counts: counts,

@@ -6,7 +6,7 @@ import LanyardTelemetry
 import Logging
 
 /// Applies a new configuration to the request path and to the watches of its files.
-final class RequestPathReload: StartedPart {
+final class RequestPathReload: Reloadable {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
@@ -26,8 +26,8 @@ final class RequestPathReload: StartedPart {
         self.accessLog = accessLog
     }
 
-    /// What the shards get, and what the watches follow from then on.
-    struct Prepared: Sendable {
+    /// The request path's part of a configuration, with its files. The start makes the request path of it.
+    struct Plan: Sendable {
         fileprivate let configuration: Configuration
         fileprivate let files: RequestPathFiles
 
@@ -40,17 +40,26 @@ final class RequestPathReload: StartedPart {
         var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS) }
     }
 
-    static func prepare(_ next: NextConfiguration) -> Prepared {
-        prepare(next.configuration, next.files.requestPath, next.log)
+    /// What the shards get, and what the watches follow from then on.
+    struct Prepared: Sendable {
+        fileprivate let plan: Plan
+        fileprivate let routes: PreparedRoutes
     }
 
-    static func prepare(_ configuration: Configuration, _ files: RequestPathFiles, _ log: Logger) -> Prepared {
-        Prepared(configuration: configuration.fittedToDescriptorLimit(log), files: files)
+    static func plan(_ next: NextConfiguration) -> Plan { plan(next.configuration, next.files.requestPath, next.log) }
+
+    static func plan(_ configuration: Configuration, _ files: RequestPathFiles, _ log: Logger) -> Plan {
+        Plan(configuration: configuration.fittedToDescriptorLimit(log), files: files)
     }
+
+    /// Builds the routes: with thousands of them the sessions would have to wait in `commit`.
+    func prepare(_ next: NextConfiguration) -> Prepared { prepare(Self.plan(next)) }
+
+    func prepare(_ plan: Plan) -> Prepared { Prepared(plan: plan, routes: path.prepare(plan.settings)) }
 
     /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
     func commit(_ prepared: Prepared, active: UserIndex?) {
-        publication.turn { turn in serve(prepared.configuration, prepared.files, active, in: turn) }
+        publication.turn { turn in serve(prepared, active, in: turn) }
     }
 
     /// Waits for the shards.
@@ -59,21 +68,18 @@ final class RequestPathReload: StartedPart {
     }
 
     /// The files were read before the turn: what is in use and was found in the same file later is kept.
-    private func serve(
-        _ configuration: Configuration, _ files: RequestPathFiles, _ active: UserIndex?,
-        in turn: borrowing FilePublication.Turn
-    ) {
-        let listeners = configuration.listeners
+    private func serve(_ prepared: Prepared, _ active: UserIndex?, in turn: borrowing FilePublication.Turn) {
+        let (listeners, files) = (prepared.plan.listeners, prepared.plan.files)
         let listenerContents = files.listenerTLS.keepingTickets(of: listenerTLS.filesInUse)
             .renewed(from: listenerTLS.contentsInUse)
         let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
         let capabilityContents = capabilities.renewed(files.capabilities, listeners)
         let changedListeners = listenerTLS.changes(listenerContents, listeners)
         let targets = path.serve(
-            RequestPath.Settings(configuration, upstreamContents), active: active,
+            prepared.routes, active: active,
             capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
-            upstreamTLS: upstreamTLS.changes(upstreamContents),
-            accessLines: accessLog.lines(configuration.log.logsAccess))
+            upstreamTLS: upstreamTLS.changes(upstreamContents), latestTLS: upstreamContents.contexts,
+            accessLines: accessLog.lines(prepared.plan.logsAccess))
         capabilities.follow(listeners, capabilityContents, in: turn)
         listenerTLS.follow(listenerContents, listeners, changedListeners, in: turn)
         upstreamTLS.follow(upstreamContents, of: targets, in: turn)

@@ -4,14 +4,25 @@ import LanyardSettings
 
 /// Replaces what the request path serves, while it serves (architecture-control.md 7.9).
 extension RequestPath {
-    /// Serves new requests by another settings. Requests in progress, tunnels included, continue as they began, and no connection
+    /// Builds what new requests are to be served by, beside what is served now, and changes nothing. It takes the longer the more routes
+    /// there are. From any thread.
+    package func prepare(_ settings: Settings) -> PreparedRoutes {
+        PreparedRoutes(settings, build(settings, after: served.withLock { $0 }))
+    }
+
+    private func build(_ settings: Settings, after former: [ShardRoutes]) -> PreparedRoutes.Built {
+        PreparedRoutes.Built(settings, after: former, shards: shards, addresses, resolver)
+    }
+
+    /// Serves new requests by what was prepared. Requests in progress, tunnels included, continue as they began, and no connection
     /// of a client is closed.
     ///
     /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when
     /// they become idle.
     ///
     /// Each shard takes all of it in one turn. Call it on the queue that publishes tokens and the active user: what is
-    /// published before reaches each shard before, and what is published after reaches it after. It does not wait.
+    /// published before reaches each shard before, and what is published after reaches it after. It does not wait, and builds nothing
+    /// unless something else was served since `prepare`.
     ///
     /// - Parameters:
     ///   - active: the active user of the new settings.
@@ -19,37 +30,36 @@ extension RequestPath {
     ///   - listenerTLS: the new contexts by listener; listeners that keep their files are left out.
     ///   - upstreamTLS: the contexts by route whose files hold something else than what is in use. An upstream that stays
     ///     gets its own in the same turn.
+    ///   - latestTLS: the contexts of all routes as their files were found last, in place of those of `prepare`. Empty: they are the same.
     ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
     /// - Returns: the upstreams, one for each route.
     @discardableResult
     package func serve(
-        _ settings: Settings, active: UserIndex?, capabilities: [Int: Secret?] = [:],
+        _ prepared: PreparedRoutes, active: UserIndex?, capabilities: [Int: Secret?] = [:],
         listenerTLS: [Int: TLSServerContext] = [:], upstreamTLS: [Int: TLSClientContext] = [:],
-        accessLines: [AccessLines]? = nil
+        latestTLS: [TLSClientContext?] = [], accessLines: [AccessLines]? = nil
     ) -> [UpstreamTarget] {
-        let former = served.withLock { $0 }
-        var unknown: [UserIndex] = []
-        let configuration = ServedConfiguration(settings, keeping: former.first?.configuration, addresses, resolver) {
-            let (user, isNew) = names.add($0)
-            if isNew { unknown.append(user) }
-            return $1 == .plain ? user : names.index(of: $0, variant: $1.key)
-        }
-        for user in unknown { refuseUnknown(user) }
+        let (former, settings) = (served.withLock { $0 }, prepared.settings)
+        let built = prepared.take(after: former) ?? build(settings, after: former)
+        let targets = built.configuration.targets
+        for user in built.users.bind(in: names) { refuseUnknown(user) }
         context.setLimits(settings.limits)
-        let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1, active: active) }
-        served.withLock { $0 = made }
+        for routes in built.routes { routes.activate(active) }
+        served.withLock { $0 = built.routes }
         for (index, tls) in listenerTLS { noteCertificate(of: tls, ofListener: index) }
-        let formerTargets = former.first?.configuration.targets ?? []
-        let replacedTLS = upstreamTLS.filter { index, _ in
-            formerTargets.contains { $0 === configuration.targets[index] }
+        var replacedTLS = upstreamTLS
+        for index in built.newTargets {
+            targets[index].setLookupTimeout()
+            let latest = index < latestTLS.count ? latestTLS[index] : nil
+            replacedTLS[index] = latest === settings.tls(ofRoute: index) ? nil : latest
         }
-        for (index, tls) in replacedTLS { configuration.targets[index].trust?.replace(tls) }
+        for (index, tls) in replacedTLS { targets[index].trust?.replace(tls) }
         // The shards share the sockets: one of them is enough.
         if let shard = shards.first, let first = acceptors.first {
             shard.loop.post { for acceptor in first { acceptor.applyKeepAlive() } }
         }
-        for (shard, routes) in zip(shards, made) {
-            shard.loop.post {
+        for (shard, routes) in zip(shards, built.routes) {
+            shard.loop.post { [replacedTLS] in
                 for (index, capability) in capabilities { shard.clients.setCapability(capability, ofListener: index) }
                 shard.serve(routes)
                 for (index, tls) in listenerTLS { shard.clients.setTLS(tls, ofListener: index) }
@@ -57,7 +67,7 @@ extension RequestPath {
                 shard.core.setAccessLines(accessLines?[shard.index])
             }
         }
-        return configuration.targets
+        return targets
     }
 
     /// Waits until all shards have done what was posted to them, at most 5 s: a shard that is that slow does it later. Blocks
@@ -93,22 +103,24 @@ extension RequestPath {
 }
 
 extension ServedConfiguration {
+    /// The routes have no users yet: `PinnedUsers`.
+    ///
     /// - Parameters:
     ///   - former: of its routes, those that keep name and upstream keep connections and circuit breaker.
     ///   - addresses: of the listeners, as bound.
-    ///   - user: the index of the user that a route names, for the token that it names.
     convenience init(
         _ settings: RequestPath.Settings, keeping former: ServedConfiguration?,
-        _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver, user: (String, TokenVariant) -> UserIndex
+        _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver
     ) {
         let routes = settings.routes.enumerated().map { index, pair in
-            Route(
-                pair.route, index: index, user: pair.route.user.map { user($0, pair.route.token) },
-                upstream: pair.upstream)
+            Route(pair.route, index: index, user: nil, upstream: pair.upstream)
+        }
+        let formerPlaces = Dictionary((former?.routeList ?? []).map { ($0.settings.name, $0.index) }) { first, _ in
+            first
         }
         // The places of those that keep name and upstream.
         let kept = settings.routes.map { pair -> Int? in
-            guard let former, let place = former.route(named: pair.route.name)?.index else { return nil }
+            guard let former, let place = formerPlaces[pair.route.name] else { return nil }
             return former.targets[place].settings == pair.upstream ? place : nil
         }
         let targets = kept.enumerated().map { index, place in

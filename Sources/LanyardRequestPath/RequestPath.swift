@@ -70,14 +70,10 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
         listenerTLS: [TLSServerContext?] = [],
         names: UserNames, shardCount: Int, source: any TokenSource, accessLines: [AccessLines]? = nil, log: Logger
     ) throws(SystemError) {
-        var unconfigured: [UserIndex] = []
         let addresses = sockets.map { (text: $0.address.authority, port: $0.port) }
-        let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver) {
-            let (user, isNew) = names.add($0)
-            if isNew { unconfigured.append(user) }
-            return $1 == .plain ? user : names.index(of: $0, variant: $1.key)
-        }
-        unconfiguredUsers = unconfigured
+        let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver)
+        unconfiguredUsers = PinnedUsers(of: configuration.routeList).bind(in: names)
+        for target in configuration.targets { target.setLookupTimeout() }
         let context = ExchangeContext(
             limits: settings.limits, names: names, instance: .random(in: .min ... .max), shardCount: shardCount)
         evictionLog = EvictionLog(log)

@@ -137,13 +137,14 @@ import Testing
             onShard { $0.clients.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
         }
 
-        static func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> RequestPathReload.Prepared {
-            RequestPathReload.prepare(configuration, files, Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> RequestPathReload.Prepared {
+            let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            return reload.prepare(RequestPathReload.plan(configuration, files, log))
         }
 
         /// What a reload does with files that were read before.
         func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
-            let prepared = Self.prepare(configuration, files)
+            let prepared = prepare(configuration, files)
             reload.commit(prepared, active: nil)
             reload.finish(prepared)
         }
@@ -262,7 +263,7 @@ import Testing
         let bench = try Bench()
         let next = try Bench.load(in: bench.folder, capabilities: ["b", "b"], names: ", client_names: [\"DNS:any\"]")
         try bench.replace("upstreams.pem", by: Bench.authority.pem)
-        let prepared = Bench.prepare(next, try RequestPathFiles(next, running: bench.running))
+        let prepared = bench.prepare(next, try RequestPathFiles(next, running: bench.running))
         let target = bench.path.targets[0]
         let former = bench.visible
         // The whole reload happens within one turn of the shard, which sees nothing of it.
@@ -274,6 +275,19 @@ import Testing
         let visible = bench.visible
         #expect(visible.capability == Bench.capability("b") && visible.hasNames && visible.upstreamAuthorities == 1)
         #expect(visible.routes != former.routes && bench.path.targets[0] === target)
+    }
+
+    @Test("a reload that was prepared and fails leaves contexts, capabilities and routes as they are")
+    func dropped() throws {
+        let bench = try Bench()
+        try bench.replace("upstreams.pem", by: Bench.authority.pem)
+        let former = (bench.visible, bench.path.targets[0])
+        for connect in ["5s", "6s"] {
+            let next = try Bench.load(
+                in: bench.folder, capabilities: ["b", "b"], names: ", client_names: [\"DNS:any\"]", connect: connect)
+            _ = bench.prepare(next, try RequestPathFiles(next, running: bench.running))
+            #expect(bench.visible == former.0 && bench.path.targets[0] === former.1)
+        }
     }
 
     @Test("the watches of a replaced configuration publish nothing, also while a shard is slow")

@@ -68,22 +68,22 @@ package final class Shard: @unchecked Sendable {
     /// A configuration with this shard's pools and counters. Those of routes that stay are kept. From any thread.
     ///
     /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
-    ///
-    /// - Parameter active: the active user from the first request of this configuration on.
-    func makeRoutes(
-        _ configuration: ServedConfiguration, keeping former: ShardRoutes?, active: UserIndex? = nil
-    ) -> ShardRoutes {
+    func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
         let context = core.context
+        let formerCounters = Dictionary((former?.counters ?? []).map { ($0.name, $0) }) { first, _ in first }
+        let formerPools = Dictionary((former?.pools ?? []).map { (ObjectIdentifier($0.target), $0) }) { first, _ in
+            first
+        }
         let counters = configuration.routeList.map { route in
-            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+            formerCounters[route.settings.name] ?? RouteCounters(route.settings.name)
         }
         let pools = zip(configuration.targets, counters).map { target, counters in
-            former?.pools.first { $0.target === target }
+            formerPools[ObjectIdentifier(target)]
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: core.memory.tls,
                     idle: idleConnections, counters: counters.connections, keepAlive: context.keepAlive)
         }
-        return ShardRoutes(configuration, pools: pools, counters: counters, active: active)
+        return ShardRoutes(configuration, pools: pools, counters: counters)
     }
 
     private var idleConnectionsMax: Int {
@@ -94,7 +94,8 @@ package final class Shard: @unchecked Sendable {
     /// Requests in progress end with theirs. Those that wait for a token of a user that is replaced are refused.
     func serve(_ routes: ShardRoutes) {
         loop.assertIsCurrent()
-        for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
+        let kept = Set(routes.pools.map { ObjectIdentifier($0) })
+        for pool in served.pools where !kept.contains(ObjectIdentifier(pool)) { pool.retire() }
         retired.add(served)
         core.served = routes
         clients.adopt(routes.configuration)

@@ -78,6 +78,9 @@ package final class Resolver: Sendable {
         serverTime.seconds.store(max(1, Int(timeout / .seconds(1) * 2 / 5)), ordering: .relaxed)
     }
 
+    /// The time that a name server has for a lookup, in seconds.
+    var serverSeconds: Int { serverTime.seconds.load(ordering: .relaxed) }
+
     /// Looks `host` up. `reply` is called on a thread of the resolver, possibly late: bound the waiting.
     /// If no thread can be started at all, it is called before this returns.
     package func resolve(_ host: String, reply: @escaping Reply) {

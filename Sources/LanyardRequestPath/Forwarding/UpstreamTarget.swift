@@ -59,7 +59,6 @@ package final class UpstreamTarget: Sendable {
         self.settings = settings
         trust = tls.map { UpstreamTrust($0, of: settings.authority, log: log) }
         self.resolver = resolver
-        resolver.setTimeout(settings.dnsTimeout)
         connections = SharedLimit(settings.connectionsMax)
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
         switch settings.endpoint {
@@ -71,6 +70,9 @@ package final class UpstreamTarget: Sendable {
             fixed = addresses.isEmpty ? nil : addresses
         }
     }
+
+    /// The resolver's lookups may take as long as this upstream allows from now on. One that a reload builds does so when it is served.
+    package func setLookupTimeout() { resolver.setTimeout(settings.dnsTimeout) }
 
     /// Addresses to connect to, in order: at once if usable ones are known, else after a lookup.
     ///

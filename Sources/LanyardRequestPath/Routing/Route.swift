@@ -64,8 +64,8 @@ package final class Route: Sendable {
     /// The upstream's own `Host`.
     let authority: [UInt8]
     let isUpstreamTLS: Bool
-    /// The pinned user; nil follows the active one.
-    package let user: UserIndex?
+    /// The pinned user; nil follows the active one. It changes before a shard gets the route, and not afterwards.
+    package private(set) nonisolated(unsafe) var user: UserIndex?
 
     /// - Parameter upstream: nil: no request is sent, and no reference of one is judged.
     package init(_ settings: RouteSettings, index: Int, user: UserIndex?, upstream: UpstreamSettings? = nil) {
@@ -104,6 +104,9 @@ package final class Route: Sendable {
         passesAuthorization = !isReplaced || settings.clientAuthorization == .pass && bearerField.isAuthorization
         reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
     }
+
+    /// Sets the pinned user, of which only the name was known when the route was built.
+    func bind(_ user: UserIndex) { self.user = user }
 
     /// Whether this status of the upstream means "token refused".
     package func reauthenticates(on status: Int) -> Bool {

@@ -140,7 +140,7 @@ final class ProxyBench: Sendable {
 
     /// Serves other settings, as a reload does, from here on.
     func apply(_ settings: RequestPath.Settings, active: UserIndex? = ProxyBench.user) {
-        path.serve(settings, active: active)
+        path.serve(path.prepare(settings), active: active)
         path.waitForShards()
     }
 

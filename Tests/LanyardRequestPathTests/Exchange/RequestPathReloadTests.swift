@@ -153,7 +153,7 @@ import Testing
         bench.settle()
         #expect(seen.withLock { $0 == nil })
         bench.path.serve(
-            settings, active: ProxyBench.user,
+            bench.path.prepare(settings), active: ProxyBench.user,
             listenerTLS: [0: try TLSBench.server(demanding: TLSBench.authority.pem)])
         bench.settle()
         #expect(seen.withLock { $0 } == .seconds(77))

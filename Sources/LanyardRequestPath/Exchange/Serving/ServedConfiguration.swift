@@ -50,9 +50,6 @@ package final class ServedConfiguration: Sendable {
 
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
-
-    /// The route of this name, if there is one.
-    func route(named name: String) -> Route? { routeList.first { $0.settings.name == name } }
 }
 
 /// What one shard serves requests by: the configuration, with the shard's own connections and counters of each route.
@@ -72,18 +69,14 @@ package final class ShardRoutes: @unchecked Sendable {
     /// stays for the requests that began with it when a reload replaces it.
     package private(set) var active: UserIndex?
 
-    init(
-        _ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters],
-        active: UserIndex? = nil
-    ) {
+    init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
         self.configuration = configuration
         self.pools = pools
         self.counters = counters
         routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1) }
-        self.active = active
     }
 
-    /// The active user is another one.
+    /// The active user is another one. On the shard's queue; before the shard has it, on that of who hands it over.
     func activate(_ user: UserIndex?) { active = user }
 }
 
