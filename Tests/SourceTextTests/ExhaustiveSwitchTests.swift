@@ -57,6 +57,87 @@ import Testing
         #expect(Self.faults(in: texts) == [], "name the cases")
     }
 
+    // MARK: Tuples
+
+    /// Remainders of tuples that are right by meaning: the number of their lines, by file.
+    private static let allowedRemainders: [String: (lines: Int, reason: String)] = [
+        "Sources/LanyardConfiguration/Keys/ConfigurationCheck.swift": (3, "the key alone says which form was expected"),
+        "\(exchange)/Replay/RefusedResponse.swift": (
+            1, "of the two parts either decides alone that there is no replay"
+        ),
+    ]
+
+    /// A wildcard in a tuple is right where the other parts decide alone: in `case (.ended, _): .drop` no value of the second part
+    /// matters. It is a remainder, and swallows each case that is added, if an earlier pattern of the switch names a case in its place
+    /// and can match the same values elsewhere: `case (.own, .refresh): …` and then `case (.own, _): …`, with a condition or not. Name
+    /// the cases, or write a switch within the case.
+    ///
+    /// A wildcard for a `Result`, an optional, or a value that has no list of cases (a number, a text) is none. Nor is one in a switch with
+    /// a `default`, which says openly that it has a remainder, and which the folders above do not have.
+    @Test("no wildcard in a tuple stands for the remaining cases, except for the listed ones")
+    func noRemainder() throws {
+        var seen = 0
+        var counts: [String: Int] = [:]
+        let starts = ["case (", "case let (", "case var ("]
+        for (path, text) in try SourceFiles.texts(below: "Sources")
+        where starts.contains(where: { SourceFiles.holds(text, $0) }) {
+            let switches = TupleSwitch.all(in: text)
+            seen += switches.count
+            let lines = switches.flatMap(\.remainders)
+            if !lines.isEmpty { counts[path] = lines.count }
+            let most = Self.allowedRemainders[path]?.lines ?? 0
+            #expect(lines.count <= most, "\(path) has remainders in lines \(lines), \(most) are listed: name the cases")
+        }
+        #expect(seen > 30)
+        for (path, entry) in Self.allowedRemainders {
+            #expect(counts[path] == entry.lines, "\(path) has fewer remainders than are listed")
+        }
+    }
+
+    /// Those of a planted switch with these cases.
+    private static func remainders(_ cases: [String], _ behind: String = "") -> [Int] {
+        let text = "switch (a.one, a.two) {\n" + cases.map { "case \($0): break\n" }.joined() + behind + "}\n"
+        return TupleSwitch.all(in: text).flatMap(\.remainders)
+    }
+
+    @Test(
+        "a planted wildcard behind a case in its place is found",
+        arguments: [
+            (["(.own, .refresh)", "(.own, _)"], [3]),
+            (["(.own, .refresh) where isDue", "(.own, let kind) where isDue", "let (.own, kind)"], [3, 4]),
+            (["(.own, .refresh(let token?))", "(.other, _), (.own, _)"], [3]),
+            (["(.gone, _)", "(.dead, .refresh)", "(_, .login)"], [4]),
+            (["(.lost(let reason), _)", "(_, .lost(let reason))", "(.ready, .ready)"], [3]),
+            (["(.own, .refresh, .saving)", "(.own, _, .saving)", "(.own, .login, _)", "(.own, _, _)"], [3, 4, 5]),
+            (["(nil, .login)", "(let row?, .login)", "(nil, _)"], [4]),
+        ])
+    func plantedRemainder(_ cases: [String], _ lines: [Int]) {
+        #expect(Self.remainders(cases) == lines)
+    }
+
+    @Test(
+        "a wildcard that is no remainder is not found",
+        arguments: [
+            ["(.ended, _)", "(.first, .success)", "(.first, .failure)"],
+            ["(.own, .refresh)", "(.own, .login)", "(_, .revocation)"],
+            ["(.both, .failure(let error)) where hasTime", "(.both, _)"],
+            ["(.own, true)", "(.own, _)"], ["(.own, 3)", "(.own, _)"], ["(.own, \"a\")", "(.own, _)"],
+            ["(.own, nil)", "(.own, let token?)", "(.own, _)"],
+            ["(.own, _) where isDue", "(.own, .refresh)", "(.own, .login)"],
+            [".own(.refresh, 1)", ".own(_, 2)"],
+        ])
+    func otherWildcard(_ cases: [String]) {
+        #expect(Self.remainders(cases) == [])
+    }
+
+    @Test("what is in another switch, in a condition or in a switch with a default is not found")
+    func elsewhere() {
+        let pair = ["(.own, .refresh)", "(.own, _)"]
+        #expect(Self.remainders(pair, "default: break\n") == [])
+        #expect(Self.remainders([pair[0]], "switch (a, b) {\ncase \(pair[1]): break\n}\n") == [])
+        #expect(Self.remainders([pair[0]], "if let a,\n  case \(pair[1]) = (a, b) { }\n") == [])
+    }
+
     /// The lines that compare a deadline with another one.
     private static func comparedDeadlines(in texts: [String: String]) -> [String] {
         texts.sorted { $0.key < $1.key }.flatMap { path, text in

@@ -74,10 +74,10 @@ package enum SecretInput {
             do throws(JSONError) {
                 let first = try reader.next()
                 while try reader.next() != .end {}
-                switch (kind, first) {
-                case (.object, .objectStart), (.array, .arrayStart), (.any, _): return nil
-                case (.object, _): return "is not a JSON object"
-                case (.array, _): return "is not a JSON array"
+                return switch kind {
+                case .any: nil
+                case .object: first == .objectStart ? nil : "is not a JSON object"
+                case .array: first == .arrayStart ? nil : "is not a JSON array"
                 }
             } catch {
                 return "is not JSON from byte \(error.offset) on"

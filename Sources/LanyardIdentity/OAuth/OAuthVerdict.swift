@@ -165,7 +165,8 @@ enum OAuthVerdict {
         case (.grant, .login), (.user, .login), (.client, .login), (.request, .login), (.policy, .login):
             return .credentialRefused
         case (.client, .refresh), (.request, .refresh), (.policy, .refresh): return .clientRefused
-        case (.retry, _), (_, .metadata), (_, .revocation), (_, .connection): return transient
+        case (.retry, .login), (.retry, .refresh): return transient
+        case (_, .metadata), (_, .revocation), (_, .connection): return transient
         // Without a known error: some servers refuse with an empty body (refresh-outcomes.md 10).
         case (nil, .login), (nil, .refresh):
             return [400, 401].contains(response.status) && !decoded.hasOtherContent ? .credentialDoubted : transient

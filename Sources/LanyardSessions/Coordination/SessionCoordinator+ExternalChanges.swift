@@ -281,17 +281,28 @@ extension SessionCoordinator {
     /// Continues as if the change were stored. The session lives in memory only.
     mutating func skipWrite(_ write: SessionWrites.Write) {
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
-        switch (write.origin, write.pendingChange, operation?.stage) {
-        case (.termination(let id), _, _): handleTerminated(write.pendingChange, id, isStored: false)
-        case (.deletion, .beginDeletion, _): endPreparation(.storeFailing)
-        case (.operation(let number), .storeIntent, _) where number == operation?.number:
-            operation?.isLastTry == true ? postpone(because: nil) : call()
-        case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
-            handleSaved(grant, generation: nil)
-        case (.operation(let number), _, _): if number == operation?.number { finish() }
-        case (.deletion, _, _), (.unsavedChanges, _, _), (.spentCredential, _, _): break
+        switch write.origin {
+        case .termination(let id): handleTerminated(write.pendingChange, id, isStored: false)
+        case .deletion: if write.pendingChange.isDeletionMark { endPreparation(.storeFailing) }
+        case .operation(let number):
+            if number == operation?.number { continueOperation(afterSkipped: write.pendingChange) }
+        case .unsavedChanges, .spentCredential: break
         }
         releaseLock()
+    }
+
+    private mutating func continueOperation(afterSkipped pendingChange: SessionWrites.PendingChange) {
+        switch pendingChange {
+        case .storeIntent: operation?.isLastTry == true ? postpone(because: nil) : call()
+        case .saveSession:
+            if case .saving(let grant) = operation?.stage {
+                handleSaved(grant, generation: nil)
+            } else {
+                finish()
+            }
+        case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
+            finish()
+        }
     }
 
     /// This user is stored now. If the change has replaced a foreign one, the session of that one has ended, and its own

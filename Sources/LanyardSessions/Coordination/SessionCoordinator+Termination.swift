@@ -15,16 +15,9 @@ extension SessionCoordinator {
         let spent = unsavedSpentCredential
         if let operation, let grant = operation.unsavedGrant {
             // A login has begun another session than the one that ends. A refresh has continued the same session.
-            switch (operation.call.kind, operation.stage) {
-            // The store may hold that session until it takes the termination.
-            case (.login, .saving):
-                writes.revokedAfterTermination += revocations(ofUnwanted: grant)
-                // The store may hold the session that this login replaces in its place.
-                if let replaced = operation.replacedRefreshToken {
-                    writes.revokedAfterTermination.append(revocation(of: replaced))
-                }
-            case (.login, _): revoke(unwanted: grant)
-            case (.refresh, _): newest = grant.refreshToken ?? newest
+            switch operation.call.kind {
+            case .login: giveUp(grant, ofLogin: operation)
+            case .refresh: newest = grant.refreshToken ?? newest
             }
         }
         if let grant = waiting.login?.obtained?.grant { revoke(unwanted: grant) }
@@ -56,6 +49,19 @@ extension SessionCoordinator {
         deletion = nil
         write(.terminate(termination, end), for: .termination(id))
         if case .logOut = termination { recordSpent(spent) }
+    }
+
+    private mutating func giveUp(_ grant: Grant, ofLogin operation: TokenOperation) {
+        switch operation.stage {
+        case .beginning, .queueing, .pausing, .preparing, .calling, .claiming, .closing: revoke(unwanted: grant)
+        // The store may hold that session until it takes the termination.
+        case .saving:
+            writes.revokedAfterTermination += revocations(ofUnwanted: grant)
+            // The store may hold the session that this login replaces in its place.
+            if let replaced = operation.replacedRefreshToken {
+                writes.revokedAfterTermination.append(revocation(of: replaced))
+            }
+        }
     }
 
     /// The access tokens of a session without a refresh token: nothing else ends it at the service (RFC 7009 §2.1).

@@ -219,21 +219,30 @@ extension SessionCoordinator {
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
         recordStoreFailure(error)
-        switch (write.origin, write.pendingChange) {
-        case (.deletion, .beginDeletion): endPreparation(.storeFailing)
-        case (.deletion, _), (.unsavedChanges, _), (.spentCredential, _): break
-        case (.termination(let id), _):
+        switch write.origin {
+        case .deletion: if write.pendingChange.isDeletionMark { endPreparation(.storeFailing) }
+        case .unsavedChanges, .spentCredential: break
+        case .termination(let id):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
             handleTerminated(write.pendingChange, id, isStored: false)
-        case (.operation(let number), .storeIntent(_, let token, _)) where number == operation?.number:
-            callUnmarked(because: error, marked: token)
-        case (.operation(let number), .saveSession(let login)) where number == operation?.number:
+        case .operation(let number):
+            if number == operation?.number { continueOperation(afterFailed: write.pendingChange, error) }
+        }
+        releaseLock()
+    }
+
+    private mutating func continueOperation(
+        afterFailed pendingChange: SessionWrites.PendingChange, _ error: StoreError
+    ) {
+        switch pendingChange {
+        case .storeIntent(_, let token, _): callUnmarked(because: error, marked: token)
+        case .saveSession(let login):
             // The session serves from memory. Going back to the old refresh token must never happen.
             view.current = login.generationMin
             if case .saving(let grant) = operation?.stage { handleSaved(grant, generation: view.current) }
-        case (.operation(let number), _): if number == operation?.number { finish() }
+        case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
+            finish()
         }
-        releaseLock()
     }
 
     /// The store never held the intent of the call, so its mark alone was to be closed. Another process may have sent the token since: its

@@ -22,6 +22,9 @@ struct SessionWrites: Sendable {
             }
         }
 
+        /// It marks the user's account as one that is being deleted.
+        var isDeletionMark: Bool { if case .beginDeletion = self { true } else { false } }
+
         /// An operator's logout or removal.
         var isTermination: Bool { if case .terminate = self { true } else { false } }
     }
@@ -109,7 +112,7 @@ struct SessionWrites: Sendable {
 
     /// The mark of a deletion is on its way into the store.
     var isMarkingDeletion: Bool {
-        writesInFlight.contains { if case .beginDeletion = $0.pendingChange { true } else { false } }
+        writesInFlight.contains(where: \.pendingChange.isDeletionMark)
     }
 
     /// A deletion was cancelled, and the store may still hold its mark.

@@ -96,11 +96,15 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.older, _): self = .older
         case (.newer, .deleting) where !known.hasDeletionMark: self = .deletingElsewhere
         case (.otherSession, .deleting) where !known.hasDeletionMark: self = .deletingOtherSession
-        case (.newer, _) where isOwn, (.otherSession, _) where isOwn: self = .ownFailedWrite
+        case (.newer, .active) where isOwn, (.newer, .deleting) where isOwn,
+            (.otherSession, .active) where isOwn, (.otherSession, .deleting) where isOwn:
+            self = .ownFailedWrite
         case (.newer, .active(let session)) where known.hasExchanged(session.refresh): self = .exchangedToken
-        case (_, .active(let session)) where session == known.session: self = .sameTokens
-        case (_, .loggedOut): self = .loggedOut
-        case (_, .none): self = .ended
+        case (.newer, .active(let session)) where session == known.session,
+            (.otherSession, .active(let session)) where session == known.session:
+            self = .sameTokens
+        case (.newer, .loggedOut), (.otherSession, .loggedOut): self = .loggedOut
+        case (.newer, .none), (.otherSession, .none): self = .ended
         case (.newer, .active), (.newer, .deleting): self = .newer
         case (.otherSession, .active), (.otherSession, .deleting): self = .otherSession
         }

@@ -114,7 +114,8 @@ extension Session {
             (.credentialUnavailable, .refresh):
             transition.logEvent(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, error: error)
             return endDeadSession(error, .sessionDead, nil, &transition)
-        case (.unknownApp, _), (.accountInUse, _), (_, .login):
+        case (.unknownApp, _), (.accountInUse, _), (.sessionDead, .login), (.credentialDoubted, .login),
+            (.credentialRefused, .login), (.credentialUnavailable, .login), (.callRefused, .login):
             // The file changed after this call had begun.
             guard !(call.kind == .login && transition.context.hasUntriedCredential) else {
                 transition.context.lastError = error

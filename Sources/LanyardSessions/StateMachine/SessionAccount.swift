@@ -45,7 +45,9 @@ package struct SessionAccount: Equatable, Sendable {
         case (.userID(let own), .userID(let other)): own == other
         case (.known(let own), .known(let other)): own == other
         case (.unknown(let own?), .unknown(let other?)): own == other && !isExplicit
-        case (.userID, _), (.known, _), (.unknown, _): false
+        case (.userID, .known), (.userID, .unknown), (.known, .userID), (.known, .unknown), (.unknown, .userID),
+            (.unknown, .known), (.unknown, .unknown):
+            false
         }
     }
 
