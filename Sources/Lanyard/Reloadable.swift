@@ -29,6 +29,8 @@ protocol Reloadable: Sendable {
     associatedtype Prepared: Sendable
 
     /// Makes what the part needs of the configuration, and changes nothing. On the queue of the reloads.
+    ///
+    /// - Throws: why the part cannot take it, with the remedy. The operator corrects the configuration or one of its files.
     func prepare(_ next: NextConfiguration) throws(ReloadError) -> Prepared
 
     /// Uses it. On the queue of the sessions, so it does not wait. Does nothing unless the part says otherwise.
@@ -73,6 +75,8 @@ protocol ReloadableUsers: Sendable {
     associatedtype Prepared: Sendable
 
     /// As `Reloadable.prepare`.
+    ///
+    /// - Throws: as `Reloadable.prepare` does.
     func prepare(_ next: NextConfiguration) throws(ReloadError) -> Prepared
 
     /// Takes the configuration, or nothing of it. Returns at once.

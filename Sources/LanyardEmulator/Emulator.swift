@@ -73,6 +73,8 @@ public final class Emulator: Sendable {
     }
 
     /// After `stop`: starts the same service again at the same address, with its users, sessions and signing key.
+    ///
+    /// - Throws: `StartError` if the address cannot be bound again: another program has taken it since.
     public func restart() async throws -> Emulator { try await Self.start(state, at: address) }
 
     /// The statistics of sessions since the start or the last reset of the counts.

@@ -65,6 +65,7 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
     ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
     ///   - names: of the configured users. Users that routes name are added: their requests are refused with "login
     ///     required" until a token is published for them.
+    /// - Throws: the machine's `.system(errno)`: the process or the machine has no descriptor left for a loop.
     package init(
         _ settings: Settings, sockets: [ListeningSocket], capabilities: [Secret?] = [],
         listenerTLS: [TLSServerContext?] = [],

@@ -34,6 +34,8 @@ package struct OpenedStore: Sendable {
     }
 
     /// The same for a file on a given disk.
+    ///
+    /// - Throws: as `open(_:)` of the settings does, except for the findings of the key file.
     package static func open(_ file: StoreFile) throws(StoreError) -> OpenedStore {
         try file.inspect()
         let openFileLock = try retryingWhileBusy { () throws(StoreError) in try file.lockOpenFile(.shared) }
@@ -216,6 +218,8 @@ package struct OpenedStore: Sendable {
     }
 
     /// Random bytes of a new key file, with a byte that no text has: `check` would take other ones for a text with a mistake, one in fifty.
+    ///
+    /// - Throws: `unfit` if OpenSSL has no random bytes: the machine is at fault.
     package static func newKey() throws(StoreError) -> Secret {
         while true {
             let key = try randomKey()

@@ -56,6 +56,8 @@ package final class StoreFile: @unchecked Sendable {
     /// Checks whether folder and file may be trusted and the file can be opened with this key. Changes nothing.
     ///
     /// - Returns: whether there is a file.
+    /// - Throws: `foreignOwner`, `unsafeMode`, `notRegular`, `wrongKey`, `damaged`, `newerVersion`, `unfit` or `.system`, each with path
+    ///   and remedy for the operator.
     @discardableResult
     package func inspect() throws(StoreError) -> Bool {
         let folder = try withStoreErrors { () throws(DiskError) in try disk.inspectFolder() }
@@ -107,6 +109,8 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// The contents outlast a loss of power, unless `unsynced` says why not. They are returned in both cases, because a process that
     /// ignored them would send a used refresh token. Their intents have been on disk since before the calls.
+    ///
+    /// - Throws: what `inspect` throws about the file; `.system(ENOENT)` if the file was removed. An operator must act.
     package func read() throws(StoreError) -> StoreContents {
         let contents = try current()
         if failedSync?.writes != contents.writes { try? makeDurable(contents) }
@@ -129,6 +133,8 @@ package final class StoreFile: @unchecked Sendable {
     }
 
     /// The same, but a change that gives an identity more than its share fails alone, as `shareFull`: the others are stored.
+    ///
+    /// - Throws: as `commit` does.
     package func commitEach(
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
     ) throws(StoreError) -> [Result<StoreChange.Verdict, StoreError>] {

@@ -32,6 +32,8 @@ package struct AdminClient: Sendable {
     /// One call; its response if it succeeded.
     ///
     /// - Parameter path: with `/v1`; already escaped.
+    /// - Throws: `noResponse` if the program cannot be reached or its response cannot be read; `problem` if the call was refused, with who
+    ///   must act; `notAdminAPI` if another program has responded. The operator acts on all of them.
     package func call(_ method: String, _ path: String, body: Secret? = nil) throws(AdminCallError) -> HTTPResponse {
         let response: HTTPResponse
         do throws(HTTPClientError) {
@@ -49,6 +51,8 @@ package struct AdminClient: Sendable {
     }
 
     /// One call whose response is read as JSON.
+    ///
+    /// - Throws: as `call` does; `notAdminAPI` also for a response of success that is not JSON.
     package func json(_ method: String, _ path: String, body: Secret? = nil) throws(AdminCallError) -> JSONValue {
         let response = try call(method, path, body: body)
         guard let value = JSONValue.read(response.body) else { throw .notAdminAPI(status: response.status) }
@@ -56,6 +60,8 @@ package struct AdminClient: Sendable {
     }
 
     /// Version and users of the running Lanyard.
+    ///
+    /// - Throws: as `call` does; `notAdminAPI` also for a document that is no status, such as another program's.
     package func status() throws(AdminCallError) -> StatusReport {
         guard let report = StatusReport(try json("GET", "/v1/status")) else { throw .notAdminAPI(status: 200) }
         return report

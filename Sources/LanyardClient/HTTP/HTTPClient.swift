@@ -65,6 +65,9 @@ package struct HTTPClient: Sendable {
     }
 
     /// Sends a request and waits for the whole response, whatever its status.
+    ///
+    /// - Throws: there is no connection, the connection or the response is not complete in time, or the response is not HTTP or too large.
+    ///   The server, the network or the address is at fault; the request may have been carried out.
     package func perform(_ request: Request) throws(HTTPClientError) -> HTTPResponse {
         let start = ContinuousClock.now
         let end = start + limits.responseTimeout

@@ -15,6 +15,8 @@ package enum HiddenPrompt {
     private static let bytesMax = 4095
 
     /// One line from standard input, which must be a terminal, without its end.
+    ///
+    /// - Throws: `usage`: the terminal cannot be used, its input has ended, or the line is too long. The operator gives a file instead.
     package static func read(_ prompt: String) throws(InputError) -> Secret {
         var shown = termios()
         guard tcgetattr(STDIN_FILENO, &shown) == 0 else {

@@ -21,6 +21,8 @@ package enum SecretInput {
     ///   - path: nil: standard input.
     ///   - form: what the text may hold.
     ///   - prompt: without the colon, such as `Password of alice@example.com`.
+    /// - Throws: `file` if the file cannot be read or has no such text; `usage` if that is true of the input. The operator corrects it.
+    ///   Nothing was sent.
     package static func read(
         _ path: String?, as form: SecretText.Form = .any, prompt: String
     ) throws(InputError) -> Secret {
@@ -56,6 +58,7 @@ package enum SecretInput {
     /// A JSON document of a file or of standard input.
     ///
     /// - Parameter kind: what it must be.
+    /// - Throws: as `read` and `check` do.
     package static func json(_ path: String, _ kind: JSONKind, prompt: String) throws(InputError) -> Secret {
         let document = try read(path, as: .document, prompt: prompt)
         try check(document, kind, named: path == standardInput ? "the input" : path)
@@ -68,6 +71,7 @@ package enum SecretInput {
     /// Checks that this is one JSON document of that kind.
     ///
     /// - Parameter name: of the document in the message.
+    /// - Throws: `usage`: it is not, by the operator's fault. Nothing was sent.
     package static func check(_ document: Secret, _ kind: JSONKind, named name: String) throws(InputError) {
         let fault: String? = document.withBytes { bytes in
             var reader = JSONReader(bytes, depthMax: 128)

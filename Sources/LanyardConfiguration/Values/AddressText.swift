@@ -199,6 +199,8 @@ package enum AddressText {
     }
 
     /// The path of a unix socket: absolute, at most 107 bytes (`sun_path`).
+    ///
+    /// - Throws: message and remedy if `path` is not such a path. The configuration is at fault.
     package static func socketPath(_ path: String) throws(ConfigurationValue.ValueError) -> String {
         guard path.hasPrefix("/"), path.utf8.count > 1, path.utf8.count <= 107, path == ConfigurationText.line(path)
         else {

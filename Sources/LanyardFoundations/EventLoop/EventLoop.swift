@@ -89,6 +89,8 @@ public final class EventLoop: Sendable {
     package private(set) nonisolated(unsafe) var now = Instant.now
 
     /// Makes the descriptors. No thread starts before `start`.
+    ///
+    /// - Throws: the machine's `.system(errno)`: the process or the machine has no descriptor or no memory left.
     package init(label: String) throws(SystemError) {
         queue = DispatchQueue(label: label)
         #if DEBUG
@@ -181,6 +183,9 @@ public final class EventLoop: Sendable {
     // MARK: Descriptors
 
     /// Informs `watcher` of `descriptor`'s readiness until `unwatch` or `forget`. The descriptor stays the caller's.
+    ///
+    /// - Throws: the machine's `.system(errno)`: no memory, too many watches of this user, or `EPERM` for a regular file. Nothing is
+    ///   registered then.
     package func watch(
         _ descriptor: CInt, for readiness: IOReadiness, by watcher: Watcher
     ) throws(SystemError) -> Watch {
@@ -204,6 +209,8 @@ public final class EventLoop: Sendable {
     }
 
     /// Changes what the registration watches for.
+    ///
+    /// - Throws: the machine's `.system(errno)`: no memory. The registration is as before.
     package func change(_ watch: Watch, to readiness: IOReadiness) throws(SystemError) {
         assertIsCurrent()
         try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)

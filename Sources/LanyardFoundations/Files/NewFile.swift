@@ -16,6 +16,9 @@ package enum NewFile {
     }
 
     /// Makes the file with mode 0600.
+    ///
+    /// - Throws: `exists` if something has the name; `refused` if the folder takes no file; `unwritten` if the content does not fit the
+    ///   disk. The operator acts. There is no new file.
     package static func make(_ path: String, content: UnsafeRawBufferPointer) throws(MakeError) {
         guard !isTaken(path) else { throw .exists }
         let temporary = "\(path).\(getpid()).tmp"

@@ -80,11 +80,16 @@ package enum SecretFile {
     }
 
     /// The secret of a text file: its content without a byte order mark and one final line end. Blocks as long as the disk does.
+    ///
+    /// - Throws: `.system` if the file cannot be opened or read; `.notRegular`, `.empty`, `.tooLarge`, or `.unfit` for a text in UTF-16, by
+    ///   the operator's fault; `.unsettled` if it changed during the read, which can be repeated.
     package static func read(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
         try readStamped(path, isText: true, bytesMax: bytesMax).content
     }
 
     /// The whole file, bit for bit. Blocks as long as the disk does.
+    ///
+    /// - Throws: as `read` does, except for `.unfit`.
     package static func readWhole(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
         try readStamped(path, isText: false, bytesMax: bytesMax).content
     }

@@ -67,6 +67,7 @@ package struct JSONCopy: ~Copyable {
     /// The next value of `reader`, whatever it holds.
     ///
     /// - Returns: its first token.
+    /// - Throws: the reader's error: the text is not JSON. A part of the value may have been appended.
     @discardableResult
     package mutating func appendValue(of reader: inout JSONReader) throws(JSONError) -> JSONReader.Token {
         let first = try reader.next()

@@ -48,6 +48,8 @@ package struct JSONReader: ~Copyable {
     package var position: Int { offset }
 
     /// The next token. After `.end` every further call returns `.end`.
+    ///
+    /// - Throws: the rule that the text breaks, with the position: the sender is at fault. The reader cannot be used after it.
     package mutating func next() throws(JSONError) -> Token {
         skipSpace()
         if expectation == .commaOrEnd { if let closed = try separator() { return closed } }
@@ -65,6 +67,8 @@ package struct JSONReader: ~Copyable {
     }
 
     /// Skips the next value, whatever it holds.
+    ///
+    /// - Throws: as `next` does.
     package mutating func skipValue() throws(JSONError) {
         let depth = open.count
         repeat {

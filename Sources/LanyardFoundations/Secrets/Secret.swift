@@ -10,6 +10,8 @@ package final class Secret: Sendable {
     private nonisolated(unsafe) let storage: UnsafeMutableRawBufferPointer
 
     /// A secret of `count` bytes that `fill` writes; `fill` returns how many of them it used.
+    ///
+    /// - Throws: the error of `fill`. What it has written is wiped.
     package init<E: Error>(capacity: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int) throws(E) {
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: max(capacity, 1), alignment: 1)
         let used: Int
@@ -44,6 +46,8 @@ package final class Secret: Sendable {
     package let count: Int
 
     /// Lends the bytes for the length of the call.
+    ///
+    /// - Throws: the error of `body`.
     package func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try body(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(storage)[0..<count]))
     }

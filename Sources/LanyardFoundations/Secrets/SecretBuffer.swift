@@ -42,6 +42,8 @@ package struct SecretBuffer: ~Copyable {
     }
 
     /// Lends the bytes for the length of the call.
+    ///
+    /// - Throws: the error of `body`.
     package borrowing func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try body(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(block)[0..<count]))
     }

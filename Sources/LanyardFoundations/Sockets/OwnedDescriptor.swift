@@ -24,6 +24,7 @@ extension OwnedDescriptor {
     ///
     /// - Parameter failure: makes the caller's error of `errno`.
     /// - Returns: bytes; fewer than `room` holds only at the end of the file.
+    /// - Throws: the error that `failure` makes, if read(2) fails: the machine, the disk or the peer is at fault.
     package borrowing func read<Failure: Error>(
         into room: UnsafeMutableRawBufferPointer, failure: (CInt) -> Failure
     ) throws(Failure) -> Int {
@@ -41,6 +42,8 @@ extension OwnedDescriptor {
     }
 
     /// The next `countMax` bytes; fewer only at the end of the file.
+    ///
+    /// - Throws: as the function above does.
     package borrowing func read<Failure: Error>(
         upTo countMax: Int, failure: (CInt) -> Failure
     ) throws(Failure) -> [UInt8] {

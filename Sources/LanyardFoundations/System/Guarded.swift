@@ -25,6 +25,8 @@ package struct Guarded<Value>: ~Copyable, @unchecked Sendable {
     }
 
     /// Uses the value while other threads wait. Must not be nested.
+    ///
+    /// - Throws: the error of `body`. The value is as `body` left it, and the lock is free.
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {

@@ -20,6 +20,9 @@ package enum TokenReader {
     private static let hostnameBytesMax = 300
 
     /// Reads a whole response.
+    ///
+    /// - Throws: `json`, `notAnObject`, or `unfit` for the first member that cannot be used. The service is at fault, or a gateway in
+    ///   between.
     package static func read(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> TokenResponse {
         let (response, error) = readUsable(bytes)
         if let error { throw error }

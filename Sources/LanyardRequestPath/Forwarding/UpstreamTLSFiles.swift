@@ -36,6 +36,8 @@ package struct UpstreamTLSFiles: Sendable {
     /// A context from the contents of the files.
     ///
     /// - Parameter known: the authorities of files that other upstreams have read: those of the system take a megabyte.
+    /// - Throws: a finding of a file, with its path, or one of the name or of the system's authorities without a path. The operator
+    ///   corrects the configuration or the file.
     package func context(
         from contents: TLSFileContents, sharing known: inout [String: TLSAuthorities]
     ) throws(TLSFileContents.FileError) -> TLSClientContext {

@@ -27,6 +27,10 @@ package struct ListenerTLSFiles: Sendable {
         [settings.certificateFile, settings.keyFile, settings.clientCAFile].compactMap(\.self)
     }
 
+    /// A context from the contents of the files.
+    ///
+    /// - Throws: a finding of a file, with its path, or one of `client_names` without a path. The operator corrects the configuration or
+    ///   the file.
     package func context(from contents: TLSFileContents) throws(TLSFileContents.FileError) -> TLSServerContext {
         guard let names = TLSClientNames(settings.clientNames) else {
             throw .init("a name of client_names is empty or no address; write DNS:, URI:, email: or IP: and the name")

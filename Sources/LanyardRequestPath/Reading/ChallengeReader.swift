@@ -36,6 +36,8 @@ package struct ChallengeReader {
     }
 
     /// The next element, nil at the end.
+    ///
+    /// - Throws: `malformed`: the field is no list of challenges, by the upstream's fault. The caller ignores the rest of the field.
     package mutating func next() throws(HeadError) -> Element? {
         if state == .afterScheme, let element = try readAfterScheme() { return element }
         // Empty members are skipped (RFC 9110 §5.6.1).

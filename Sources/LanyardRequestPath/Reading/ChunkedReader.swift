@@ -52,6 +52,9 @@ package struct ChunkedReader {
     package var isDone: Bool { state == .done }
 
     /// Continues at `position`, which it advances. Call it until it returns `.needsMore` or `.end`.
+    ///
+    /// - Throws: `malformed`, or `fieldsTooLarge` for trailers beyond their limits: the sender of the body is at fault. Nothing after it
+    ///   can be read as HTTP.
     package mutating func next(_ bytes: Bytes, from position: inout Int) throws(HeadError) -> Piece {
         while position < bytes.count {
             switch state {
@@ -181,6 +184,7 @@ extension ChunkedReader {
     /// `bytes`.
     ///
     /// - Returns: the number of data bytes there.
+    /// - Throws: as `next` does.
     package mutating func gather(
         _ bytes: UnsafeMutableRawBufferPointer, from position: inout Int
     ) throws(HeadError) -> Int {

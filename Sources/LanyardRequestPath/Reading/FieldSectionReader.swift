@@ -24,6 +24,8 @@ package struct FieldSectionReader {
     /// - Parameter table: receives the lines. Their offsets count from the first byte of `bytes`, so the whole section
     ///   must be contiguous there. nil: the section is only checked and may come in pieces.
     /// - Returns: true after the empty line that ends the section; false when more bytes are needed.
+    /// - Throws: `malformed`, or `fieldsTooLarge` beyond `limits`: the sender of the message is at fault. Nothing after it can be read as
+    ///   HTTP.
     package mutating func read(
         _ bytes: Bytes, from position: inout Int, into table: FieldTable?, limits: HeadLimits
     ) throws(HeadError) -> Bool {

@@ -22,6 +22,7 @@ package struct ResponseReader {
     ///
     /// - Parameter isResponseToHead: the request was a HEAD: its response has no body.
     /// - Returns: the head when it is complete; nil when more bytes are needed.
+    /// - Throws: `malformed`, or `fieldsTooLarge` beyond `limits`: the upstream is at fault (502), and its connection is closed.
     package mutating func read(
         _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool, limits: HeadLimits = .response
     ) throws(HeadError) -> ResponseHead? {

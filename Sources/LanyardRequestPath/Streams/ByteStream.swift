@@ -119,11 +119,15 @@ package struct ByteStream: ~Copyable {
     // MARK: TLS
 
     /// Puts TLS between the bytes and the wire, as the client of an upstream. Before the first byte.
+    ///
+    /// - Throws: `.protocolViolation` if there is no memory. The bytes go without TLS then, so the caller closes the connection.
     package mutating func secure(to context: TLSClientContext, workspace: TLSWorkspace) throws(TLSError) {
         tls = try TLSSession(descriptor, to: context, workspace: workspace)
     }
 
     /// The same, as a listener.
+    ///
+    /// - Throws: as the function above does.
     package mutating func secure(as context: TLSServerContext, workspace: TLSWorkspace) throws(TLSError) {
         tls = try TLSSession(descriptor, of: context, workspace: workspace)
     }
@@ -172,6 +176,8 @@ package struct ByteStream: ~Copyable {
     package var hasEnded: Bool { input.hasEnded }
 
     /// Has `watcher` informed of readiness until `close`.
+    ///
+    /// - Throws: the machine's `.system(errno)`: no memory, or too many watches of this user. The caller closes the connection.
     package mutating func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
         watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .urgent, .edge], by: watcher)
     }

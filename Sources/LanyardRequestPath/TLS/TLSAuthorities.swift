@@ -15,6 +15,8 @@ package final class TLSAuthorities: @unchecked Sendable {
     ///
     /// A certificate of the file is trusted even if it is no root: a private authority is often an intermediate one.
     /// OpenSSL's own folder of authorities is not used, because OpenSSL reads it during a handshake, on the loop.
+    ///
+    /// - Throws: `empty`, `damaged` or `noCertificate`: the file is at fault; `noMemory`: the machine is.
     package init(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) {
         let certificates = try TLSCertificates.read(pem)
         guard let store = X509_STORE_new() else { throw .noMemory }

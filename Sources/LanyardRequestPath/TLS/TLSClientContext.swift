@@ -28,6 +28,7 @@ package final class TLSClientContext: Sendable {
     ///   - certificateBytesMax: of the upstream's certificates, and of its request for one.
     ///   - clock: gives the age of sessions.
     ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
+    /// - Throws: `badName` or `tooWeak`: the configured name or key pair is at fault; `noMemory`: the machine is.
     package init(
         verifying name: TLSServerName, authorities: TLSAuthorities?, keyPair: TLSKeyPair? = nil,
         skipsVerification: Bool = false, certificateBytesMax: Int = LimitSettings().certificateBytesMax,

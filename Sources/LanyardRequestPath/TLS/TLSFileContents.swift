@@ -33,9 +33,13 @@ package struct TLSFileContents: Sendable {
     package init() {}
 
     /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Throws: as `read` does.
     package init(reading paths: [String]) throws(FileError) { try read(paths) }
 
     /// Reads the files that were not read yet. Blocks as long as the disk does.
+    ///
+    /// - Throws: the first file that cannot be read, with its path and the remedy. The files before it have been read.
     package mutating func read(_ paths: [String]) throws(FileError) {
         for path in paths where byPath[path] == nil {
             do {
@@ -86,6 +90,8 @@ package struct TLSFileContents: Sendable {
     }
 
     /// Checks the files of a client's side that is not of the request path. Its findings are those of listeners and upstreams.
+    ///
+    /// - Throws: the first finding of a file, with its path. The operator corrects the file.
     package func checkClientFiles(
         caFile: String?, certificateFile: String?, keyFile: String?
     ) throws(FileError) {

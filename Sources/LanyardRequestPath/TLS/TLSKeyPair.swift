@@ -14,6 +14,8 @@ package final class TLSCertificates: @unchecked Sendable {
     deinit { for certificate in all { X509_free(certificate) } }
 
     /// Reads a file's content. Blocks of other kinds, such as keys, are skipped.
+    ///
+    /// - Throws: `empty`, `damaged` or `noCertificate`: the file is at fault; `noMemory`: the machine is.
     package static func read(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) -> TLSCertificates {
         let blocks = try PEMBlocks(pem)
         guard !blocks.certificates.all.isEmpty else { throw .noCertificate }

@@ -26,6 +26,7 @@ package final class TLSServerContext: Sendable {
     ///   - certificateBytesMax: of a client's certificates.
     ///   - clock: gives the age of sessions.
     ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
+    /// - Throws: `tooWeak`: the configured key pair is at fault; `noMemory`: the machine is.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
         tickets: TLSTicketKeys, certificateBytesMax: Int = LimitSettings().certificateBytesMax,

@@ -96,6 +96,8 @@ package final class TLSSession {
     }
 
     /// A listener's end of a connection.
+    ///
+    /// - Throws: `.protocolViolation` if there is no memory.
     package convenience init(
         _ descriptor: CInt, of context: TLSServerContext, workspace: TLSWorkspace
     ) throws(TLSError) {

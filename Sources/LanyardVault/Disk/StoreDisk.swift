@@ -7,18 +7,29 @@ package protocol StoreDisk: AnyObject, Sendable {
     var owner: UInt32 { get }
 
     /// The folder itself.
+    ///
+    /// - Throws: `errno` of a folder that cannot be looked at.
     func inspectFolder() throws(DiskError) -> DiskEntry
 
     /// A whole file; nil if there is none.
+    ///
+    /// - Throws: `errno` of a failed read, such as `EIO`. A file that this process may not open is no error: `DiskContent.openError`.
     func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent?
 
     /// Creates an empty file with mode 0600. Fails if there is one.
+    ///
+    /// - Throws: `EEXIST` if something has the name; `ENOSPC` or `EDQUOT` without room; `EACCES`, `EPERM` or `EROFS` if this process may
+    ///   not.
     func create(_ name: String) throws(DiskError) -> any DiskWriter
 
     /// Replaces `other`, if it exists, in one step. Outlasts a loss of power only after `syncFolder`.
+    ///
+    /// - Throws: `errno`, such as `EIO`. Both names are as before.
     func rename(_ name: String, to other: String) throws(DiskError)
 
     /// After this the folder's names outlast a loss of power.
+    ///
+    /// - Throws: `errno`, such as `EIO`. What the folder holds after a loss of power is unknown then.
     func syncFolder() throws(DiskError)
 
     /// Overwrites bytes of an existing file in place and syncs them. The file keeps its length: a file system that
@@ -28,12 +39,15 @@ package protocol StoreDisk: AnyObject, Sendable {
     func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError)
 
     /// Succeeds if there is none.
+    ///
+    /// - Throws: `errno` of a file that is there and cannot be removed.
     func remove(_ name: String) throws(DiskError)
 
     /// Tries to lock the file at `name`, which is created if necessary. Only the holder of the exclusive lock may remove the file. It is
     /// never renamed: a lock is granted only on the file that has the name at that moment.
     ///
     /// - Returns: nil if a holder in this process or another excludes this one.
+    /// - Throws: `EINVAL` if no regular file has the name; `errno` if the file cannot be created or opened.
     func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)?
 }
 
@@ -50,9 +64,12 @@ package protocol DiskWriter: AnyObject {
     /// Adds bytes at the end.
     ///
     /// - Returns: how many of them, at least one.
+    /// - Throws: `errno`: `ENOSPC` or `EDQUOT` without room, `EIO` of the disk.
     func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int
 
     /// After this its bytes outlast a loss of power.
+    ///
+    /// - Throws: `errno`: `EIO` of the disk, or what a delayed write has met. The file must not be used then.
     func sync() throws(DiskError)
 }
 

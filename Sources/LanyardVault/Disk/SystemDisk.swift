@@ -46,6 +46,8 @@ package final class SystemDisk: StoreDisk {
     }
 
     /// Checks with the kernel whether this process may create files in the folder, without creating one.
+    ///
+    /// - Throws: `EACCES` or `EROFS`: the operator grants the permission or names another folder.
     package func checkWritable() throws(DiskError) {
         guard faccessat(folder.raw, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
             throw DiskError(errno, "looking whether the folder may be written")

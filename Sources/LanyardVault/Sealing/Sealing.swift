@@ -5,9 +5,14 @@ import LanyardFoundations
 /// Turns the store's text into a file that can be read or changed only with the key.
 package protocol Sealing: AnyObject, Sendable {
     /// The sealed form, which differs with every call. It is not secret.
+    ///
+    /// - Throws: `failed`: the machine lacks memory or random bytes.
     func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8]
 
     /// The original text, bit for bit.
+    ///
+    /// - Throws: `wrongKey` or `otherKind` if the configured key is at fault; `damaged`, `newerVersion` or `unfit` if the bytes are;
+    ///   `failed` if the machine is.
     func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret
 }
 

@@ -47,6 +47,9 @@ package enum StoreText {
     }
 
     /// The contents of a text.
+    ///
+    /// - Throws: `newerVersion` for a later release's text; `malformed` with the offset, or `tooLarge`, for one that Lanyard has not
+    ///   written.
     package static func read(_ text: UnsafeRawBufferPointer) throws(FormatError) -> StoreContents {
         var reader = StoreTextReader(text)
         return try reader.read()
