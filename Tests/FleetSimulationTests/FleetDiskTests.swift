@@ -26,8 +26,8 @@ struct FleetDiskTests {
             try write("whole", to: "a", on: gate)
             try gate.rename("a", to: "b")
             try gate.syncFolder()
-            var dice = Dice(seed)
-            disk.losePower(&dice)
+            var random = SplitMix64(seed)
+            disk.losePower(&random)
             #expect(text("b", disk) == "whole" && text("a", disk) == nil)
         }
     }
@@ -43,8 +43,8 @@ struct FleetDiskTests {
             try gate.syncFolder()
             try write("newer", to: "a", on: gate, syncing: seed.isMultiple(of: 2))
             try gate.rename("a", to: "b")
-            var dice = Dice(seed)
-            disk.losePower(&dice)
+            var random = SplitMix64(seed)
+            disk.losePower(&random)
             if seed.isMultiple(of: 2) { names.insert(text("b", disk)) } else { texts.insert(text("b", disk)) }
         }
         #expect(names == ["old", "newer"])

@@ -22,7 +22,7 @@ struct FleetCall {
     var isGiven = false
     /// The recorded credential that the guard has held back.
     var heldBack: CredentialFingerprint?
-    var fate: FleetWeather.Fate
+    var outcome: FleetCondition.Outcome
     /// What the service said, once it was reached.
     var response: FleetService.Response?
     /// It was prepared, and the service could not be connected.

@@ -150,8 +150,8 @@ package final class FleetDisk {
     ///
     /// - Returns: whether a name was lost, and whether a file was torn.
     @discardableResult
-    package func losePower(_ dice: inout Dice) -> (undone: Bool, torn: Bool) {
-        let kept = pending.isEmpty ? 0 : dice.below(pending.count + 1)
+    package func losePower(_ random: inout SplitMix64) -> (undone: Bool, torn: Bool) {
+        let kept = pending.isEmpty ? 0 : random.below(pending.count + 1)
         let undone = kept < pending.count
         makePendingDurable(kept)
         pending = []
@@ -161,21 +161,21 @@ package final class FleetDisk {
         for name in names.keys.sorted() {
             guard let file = names[name], file.durable != file.bytes else { continue }
             torn = true
-            tear(file, &dice)
+            tear(file, &random)
         }
         version += 1
         durableVersion += 1
         return (undone, torn)
     }
 
-    private func tear(_ file: File, _ dice: inout Dice) {
+    private func tear(_ file: File, _ random: inout SplitMix64) {
         let whole = file.bytes
-        switch dice.below(4) {
+        switch random.below(4) {
         case 0: file.bytes = file.durable ?? []
-        case 1: file.bytes = Array(whole.prefix(dice.below(whole.count + 1)))
+        case 1: file.bytes = Array(whole.prefix(random.below(whole.count + 1)))
         case 2:
             // Blocks that were allocated and never written read as zeros.
-            let whence = dice.below(whole.count + 1)
+            let whence = random.below(whole.count + 1)
             file.bytes = whole.prefix(whence) + [UInt8](repeating: 0, count: whole.count - whence)
         default: break
         }

@@ -31,7 +31,7 @@ enum FleetEvent {
     case revocations(process: Int, life: Int)
     /// A process begins.
     case start(process: Int, plan: UInt64)
-    case weather
+    case condition
     case incident(FleetIncident)
     case relief(FleetRelief)
     /// A session is led where it would seldom come by itself.
@@ -84,7 +84,7 @@ enum FleetIncident: CaseIterable {
 enum FleetRelief {
     case diskTakesAll
     case locksWork
-    case weatherClears
+    case serviceRecovers
     case wallIsRight
     case accountEnabled(user: Int)
     case credentialMended(user: Int)
@@ -100,5 +100,5 @@ enum FleetRelief {
     case variantGiven(user: Int, variant: Int)
     case variantForced(process: Int, life: Int, user: Int, variant: Int)
     /// The service seems so to one process; nil: as to every process.
-    case serviceSeems(FleetWeather?, process: Int)
+    case serviceSeems(FleetCondition?, process: Int)
 }

@@ -12,7 +12,7 @@ struct FleetLead {
 
     enum Step {
         /// How the service seems to this process; nil: as to every process.
-        case weather(Place, FleetWeather?)
+        case condition(Place, FleetCondition?)
         case logIn(Place)
         case logOut(Place)
         /// An operator wants a new token.
@@ -47,7 +47,7 @@ struct FleetLead {
         state in
         FleetLead(
             state, .unreachable, needsCredential: needsCredential(state),
-            way(to: state) + [(.weather(.here, .tardy), 0), (.logIn(.here), 32), (.weather(.here, nil), 0)])
+            way(to: state) + [(.condition(.here, .tardy), 0), (.logIn(.here), 32), (.condition(.here, nil), 0)])
     }
 
     /// Another process has stored a login whose token has ended when this one takes the session over.
@@ -55,8 +55,8 @@ struct FleetLead {
         FleetLead(
             state, .refreshing, needsCredential: needsCredential(state),
             way(to: state) + [
-                (.weather(.there, .brief), 0), (.logIn(.there), 1), (.weather(.there, .down), 60),
-                (.weather(.there, nil), 0), (.weather(.here, nil), 0),
+                (.condition(.there, .brief), 0), (.logIn(.there), 1), (.condition(.there, .down), 60),
+                (.condition(.there, nil), 0), (.condition(.here, nil), 0),
             ])
     }
 
@@ -65,7 +65,7 @@ struct FleetLead {
         FleetLead(
             state, .loggingIn, needsCredential: true,
             way(to: state) + [
-                (.changePassword, 0), (.weather(.here, nil), 0), (.refresh(.here), 40), (.mend, 5),
+                (.changePassword, 0), (.condition(.here, nil), 0), (.refresh(.here), 40), (.mend, 5),
             ])
     }
 
@@ -73,7 +73,7 @@ struct FleetLead {
     private static let declaredDead = FleetLead(
         .refused, .loginRequired, needsCredential: false,
         [
-            (.weather(.here, .noApp), 0), (.refresh(.here), 2), (.weather(.here, nil), 0), (.revoke, 0),
+            (.condition(.here, .noApp), 0), (.refresh(.here), 2), (.condition(.here, nil), 0), (.revoke, 0),
             (.refresh(.there), 35),
         ])
 
@@ -83,11 +83,11 @@ struct FleetLead {
         case .loggedOut: [(.logOut(.here), 1)]
         case .loginRequired: [(.revoke, 0), (.refresh(.here), 3)]
         case .refused: [(.changePassword, 0), (.refresh(.here), 3)]
-        case .loggingIn: way(to: .refused) + [(.weather(.here, .down), 0), (.mend, 1)]
+        case .loggingIn: way(to: .refused) + [(.condition(.here, .down), 0), (.mend, 1)]
         // Its attempts lie some seconds apart then.
-        case .stale: [(.weather(.here, .failing), 0), (.refresh(.here), 10)]
+        case .stale: [(.condition(.here, .failing), 0), (.refresh(.here), 10)]
         case .unreachable:
-            [(.weather(.here, .brief), 0), (.refresh(.here), 1), (.weather(.here, .failing), 5)]
+            [(.condition(.here, .brief), 0), (.refresh(.here), 1), (.condition(.here, .failing), 5)]
         default: []
         }
     }

@@ -45,7 +45,7 @@ package struct FleetPlan: Sendable {
     /// The client of the service connects before the intent is stored.
     var preparesCalls: Bool { seed % 4 != 0 }
     /// Prints what happens.
-    package var isTold = false
+    package var isTraced = false
 
     /// The same world without its planted mistake.
     var sound: FleetPlan {
@@ -67,57 +67,57 @@ package struct FleetPlan: Sendable {
         seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false,
         changesAccounts: Bool? = nil, hasVariants: Bool? = nil, triesLast: Bool? = nil
     ) {
-        var lastTryDice = Dice(seed &* 0x94d0_49bb_1331_11eb &+ 0x3d)
-        let isLastTryDrawn = lastTryDice.hits(0.5)
+        var lastTryRandom = SplitMix64(seed &* 0x94d0_49bb_1331_11eb &+ 0x3d)
+        let isLastTryDrawn = lastTryRandom.hits(0.5)
         self.triesLast = triesLast ?? isLastTryDrawn
-        var variantDice = Dice(seed &* 0xb492_b66f_be98_f273 &+ 0x7a)
-        let areVariantsDrawn = variantDice.hits(0.5)
+        var variantRandom = SplitMix64(seed &* 0xb492_b66f_be98_f273 &+ 0x7a)
+        let areVariantsDrawn = variantRandom.hits(0.5)
         self.hasVariants = hasVariants ?? areVariantsDrawn
-        var accountDice = Dice(seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x11f5)
-        let isDrawn = accountDice.hits(0.5)
+        var accountRandom = SplitMix64(seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x11f5)
+        let isDrawn = accountRandom.hits(0.5)
         self.changesAccounts = changesAccounts ?? isDrawn
-        var rotationDice = Dice(seed &* 0xd134_2543_de82_ef95 &+ 0x2b)
-        isAuto = rotationDice.hits(0.4)
-        hasWindow = rotationDice.hits(0.5)
-        var dice = Dice(seed &* 0x2545_f491_4f6c_dd1d)
+        var rotationRandom = SplitMix64(seed &* 0xd134_2543_de82_ef95 &+ 0x2b)
+        isAuto = rotationRandom.hits(0.4)
+        hasWindow = rotationRandom.hits(0.5)
+        var random = SplitMix64(seed &* 0x2545_f491_4f6c_dd1d)
         self.seed = seed
         self.lifetime = lifetime
         self.span = span
         self.bug = bug
         self.isGuided = isGuided
-        rotation = RefreshTokenRotation.allCases[dice.below(3)]
-        members = (0..<(1 + dice.below(4))).map { _ in Member(hasCredential: false) }
-        for place in members.indices { members[place].hasCredential = dice.hits(0.6) }
-        processes = dice.hits(0.6) ? 2 : 1
-        isCachedStart = dice.hits(0.8)
-        tellsExpiry = dice.hits(0.5)
+        rotation = RefreshTokenRotation.allCases[random.below(3)]
+        members = (0..<(1 + random.below(4))).map { _ in Member(hasCredential: false) }
+        for place in members.indices { members[place].hasCredential = random.hits(0.6) }
+        processes = random.hits(0.6) ? 2 : 1
+        isCachedStart = random.hits(0.8)
+        tellsExpiry = random.hits(0.5)
         if isGuided {
             // Every lead finds its user, and two processes.
             processes = 2
             members = [true, false, true, false].map { Member(hasCredential: $0) }
         }
-        if self.changesAccounts { drawOneUse(&accountDice) }
-        if self.hasVariants { drawVariants(&variantDice) }
+        if self.changesAccounts { drawOneUse(&accountRandom) }
+        if self.hasVariants { drawVariants(&variantRandom) }
         if self.hasVariants, !isGuided { drawEndings() }
     }
 
-    /// With dice of their own: the worlds that do not have these are what they were.
+    /// With random numbers of their own: the worlds that do not have these are what they were.
     private mutating func drawEndings() {
-        var dice = Dice(seed &* 0xa076_1d64_78bd_642f &+ 0x4e)
-        drains = !changesAccounts && dice.hits(0.5)
+        var random = SplitMix64(seed &* 0xa076_1d64_78bd_642f &+ 0x4e)
+        drains = !changesAccounts && random.hits(0.5)
         for place in members.indices where members[place].hasCredential && !members[place].isOneUse {
-            members[place].hasRefreshToken = dice.hits(0.7)
+            members[place].hasRefreshToken = random.hits(0.7)
         }
     }
 
-    private mutating func drawOneUse(_ dice: inout Dice) {
-        for place in members.indices { members[place].isOneUse = members[place].hasCredential && dice.hits(0.5) }
+    private mutating func drawOneUse(_ random: inout SplitMix64) {
+        for place in members.indices { members[place].isOneUse = members[place].hasCredential && random.hits(0.5) }
     }
 
-    private mutating func drawVariants(_ dice: inout Dice) {
+    private mutating func drawVariants(_ random: inout SplitMix64) {
         for place in members.indices {
-            let count = place == 0 ? 1 + dice.below(3) : dice.below(4)
-            members[place].variants = (0..<count).map { _ in FleetVariant.Plan(&dice) }
+            let count = place == 0 ? 1 + random.below(3) : random.below(4)
+            members[place].variants = (0..<count).map { _ in FleetVariant.Plan(&random) }
         }
     }
 

@@ -74,7 +74,7 @@ package struct FleetRun: Sendable {
     ///
     /// - Parameter seconds: of this thread's processor time, so that other load does not shorten the search.
     /// - Returns: the plan of the world that shows it; nil: none did.
-    package static func hunt(for bug: PlantedBug, seconds: Double) -> FleetPlan? {
+    package static func search(for bug: PlantedBug, seconds: Double) -> FleetPlan? {
         let spans: [(life: Double, days: Double)] = [(20, 0.2), (1800, 6), (86_400, 200)]
         let end = processorSeconds() + seconds
         var seed: UInt64 = 1
@@ -92,14 +92,14 @@ package struct FleetRun: Sendable {
         return nil
     }
 
-    /// Hunts for each planted mistake. Then runs the worlds that have shown one without it: they must come out clean.
+    /// Searches for each planted mistake. Then runs the worlds that have shown one without it: they must come out clean.
     ///
     /// - Parameter seconds: of a thread's processor time, for each mistake.
     /// - Returns: what went wrong, a line each: what was not found, and what was found in sound worlds.
-    package static func huntAll(seconds: Double, threads: Int) -> [String] {
+    package static func searchAll(seconds: Double, threads: Int) -> [String] {
         let found = Guarded((plans: [FleetPlan](), faults: [String]()))
         forEach(of: PlantedBug.allCases, threads: threads) { bug in
-            let plan = hunt(for: bug, seconds: seconds)
+            let plan = search(for: bug, seconds: seconds)
             found.withLock { found in
                 if let plan {
                     found.plans.append(plan.sound)

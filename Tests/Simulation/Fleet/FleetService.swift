@@ -4,7 +4,7 @@ import LanyardSettings
 /// The simulated identity service: accounts, sessions and refresh tokens as a real one keeps them, without its transport.
 ///
 /// It carries out what reaches it at the moment it is told, and remembers nothing else: which calls arrive, what is lost on the way and
-/// when is `FleetWeather`'s.
+/// when is `FleetCondition`'s.
 struct FleetService {
     struct Account {
         /// Which password is right.

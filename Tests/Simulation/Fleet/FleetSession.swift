@@ -57,7 +57,7 @@ final class FleetSession {
     /// When that comes.
     var responseAt = Instant.past
     /// The call that is prepared, and its result once it is sent.
-    var prepared: (secret: Secret, call: SessionCall, fate: FleetWeather.Fate)?
+    var prepared: (secret: Secret, call: SessionCall, outcome: FleetCondition.Outcome)?
     /// Another process had the user's lock when this one wanted it last.
     var isLockBusy = false
     /// The refresh token that this process was given last.

@@ -18,9 +18,9 @@ package struct FleetVariant {
         /// Its tokens live so much longer than the plain one.
         package var stretch: Double
 
-        init(_ dice: inout Dice) {
-            traffic = dice.pick([.always, .always, .sometimes, .sometimes, .seldom])
-            stretch = dice.pick([1, 1, 0.5, 2])
+        init(_ random: inout SplitMix64) {
+            traffic = random.pick([.always, .always, .sometimes, .sometimes, .seldom])
+            stretch = random.pick([1, 1, 0.5, 2])
         }
     }
 

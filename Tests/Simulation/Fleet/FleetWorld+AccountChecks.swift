@@ -80,7 +80,7 @@ extension FleetWorld {
     }
 
     /// A login has its response: what follows for the credential that it sent.
-    func learnCredential(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
+    func recordCredential(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
         guard members[call.user].isOneUse, call.token == nil else { return }
         session.latestOutcome = nil
         guard !call.isGiven else { return }

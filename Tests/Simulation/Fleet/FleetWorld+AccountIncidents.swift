@@ -6,36 +6,38 @@ import LanyardSessions
 extension FleetWorld {
     /// A link or a deletion, and often something that races with it.
     func changeAccount() {
-        guard let process = running.randomElement(&dice) else { return }
-        let user = dice.below(members.count)
-        let credential = dice.pick([FleetAccountChange.LinkCredential.right, .right, .right, .right, .wrong, .foreign])
-        let kind = dice.hits(0.5) ? FleetAccountChange.Kind.deletion : .link(credential)
-        if members[user].isOneUse, dice.hits(0.3) { renewCredential(of: user) }
-        if dice.hits(0.3) { service.refuseAccessTokens(of: user, before: clocks.now) }
-        if dice.hits(0.3) { refreshNow(user, at: process) }
+        guard let process = running.randomElement(&random) else { return }
+        let user = random.below(members.count)
+        let credential = random.pick([
+            FleetAccountChange.LinkCredential.right, .right, .right, .right, .wrong, .foreign,
+        ])
+        let kind = random.hits(0.5) ? FleetAccountChange.Kind.deletion : .link(credential)
+        if members[user].isOneUse, random.hits(0.3) { renewCredential(of: user) }
+        if random.hits(0.3) { service.refuseAccessTokens(of: user, before: clocks.now) }
+        if random.hits(0.3) { refreshNow(user, at: process) }
         begin(kind, user, at: process)
         disturb(user, process)
         guard kind == .deletion else { return }
-        let back = clocks.now + .seconds(60) + plan.unit * (0.4 * dice.chance())
+        let back = clocks.now + .seconds(60) + plan.unit * (0.4 * random.chance())
         heap.plan(.relief(.operatorLogsIn(user: user)), at: back)
     }
 
     private func disturb(_ user: Int, _ process: FleetProcess) {
         // A call takes up to 300 ms as a rule, and some take 30 s.
-        let most = dice.hits(0.8) ? Duration.milliseconds(400) : .seconds(30)
-        let at = clocks.now + most * dice.chance()
-        switch dice.below(8) {
+        let most = random.hits(0.8) ? Duration.milliseconds(400) : .seconds(30)
+        let at = clocks.now + most * random.chance()
+        switch random.below(8) {
         case 0: heap.plan(.relief(.operatorRefreshes(user: user)), at: at)
         case 1, 2: heap.plan(.relief(.processKilled(process: process.number, life: process.life)), at: at)
         case 3:
             // The session ends while a slow call is in progress, and another one begins.
-            let end = clocks.now + .seconds(15) * dice.chance()
+            let end = clocks.now + .seconds(15) * random.chance()
             heap.plan(.relief(.sessionRevoked(user: user)), at: end)
             heap.plan(.relief(.operatorRefreshes(user: user)), at: end + .milliseconds(100))
         case 4:
             let relief = FleetRelief.operatorLogsOut(process: process.number, life: process.life, user: user)
             heap.plan(.relief(relief), at: at)
-            heap.plan(.relief(.operatorLogsIn(user: user)), at: at + .seconds(1) * dice.chance())
+            heap.plan(.relief(.operatorLogsIn(user: user)), at: at + .seconds(1) * random.chance())
         default: break
         }
     }
@@ -44,12 +46,12 @@ extension FleetWorld {
     func lead(_ process: FleetProcess, _ user: Int, toAccount work: CrashPoint.Work) {
         // A deletion that the service refuses is cancelled.
         if work == .cancelDeletion {
-            weather = .failing
-            heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(5))
+            condition = .failing
+            heap.plan(.relief(.serviceRecovers), at: clocks.now + .seconds(5))
         }
-        begin(work == .account && dice.hits(0.5) ? .link(.right) : .deletion, user, at: process)
+        begin(work == .account && random.hits(0.5) ? .link(.right) : .deletion, user, at: process)
         heap.plan(
-            .relief(.operatorLogsIn(user: user)), at: clocks.now + .seconds(60) + plan.unit * (0.2 * dice.chance()))
+            .relief(.operatorLogsIn(user: user)), at: clocks.now + .seconds(60) + plan.unit * (0.2 * random.chance()))
     }
 
     // MARK: Credentials for one login
@@ -73,7 +75,7 @@ extension FleetWorld {
         for process in running {
             let isNeeded = process.sessions[user].glance.state == .refused
             if isNeeded || !members[user].isOneUse { process.sessions[user].isAsked = true }
-            if plan.bug != .fileChangeIgnored { tell(process, user, .session(.credentialChanged)) }
+            if plan.bug != .fileChangeIgnored { deliver(process, user, .session(.credentialChanged)) }
             checkNewCredential(process, user)
         }
     }
@@ -82,6 +84,6 @@ extension FleetWorld {
     func holdBack(_ user: Int, _ recorded: CredentialFingerprint) {
         guard members[user].isOneUse else { return }
         report.count(recorded.isSpent ? .spentHeldBack : .refusedHeldBack)
-        heap.plan(.relief(.credentialRenewed(user: user)), at: clocks.now + plan.unit * (0.5 * dice.chance()))
+        heap.plan(.relief(.credentialRenewed(user: user)), at: clocks.now + plan.unit * (0.5 * random.chance()))
     }
 }

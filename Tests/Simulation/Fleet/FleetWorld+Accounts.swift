@@ -12,7 +12,7 @@ extension FleetWorld {
     func admit(_ call: UserCall, _ user: Int, at process: FleetProcess) -> (
         id: UserRegistry.UserCallID, actions: [UserRegistry.Action]
     ) {
-        let id = UserRegistry.UserCallID(dice.next())
+        let id = UserRegistry.UserCallID(random.next())
         let coordinator = process.sessions[user].coordinator
         let snapshot = UserRegistry.SessionSnapshot(
             state: coordinator.session.state, accountID: coordinator.context.accountID, provider: coordinator.provider)
@@ -38,10 +38,10 @@ extension FleetWorld {
             follow(step, process, user)
         case .deletion:
             if isRefreshing { report.count(.deletionDuringRefresh) }
-            let ticket = dice.next()
+            let ticket = random.next()
             change.demand = (.mark, ticket)
             process.accountChanges[user] = change
-            tell(process, user, .beginDeletion, ticket: ticket)
+            deliver(process, user, .beginDeletion, ticket: ticket)
         }
     }
 
@@ -53,12 +53,12 @@ extension FleetWorld {
         switch plantedStep(step, process, user) {
         case .send(let token): send(token, process, user)
         case .renew:
-            let ticket = dice.next()
+            let ticket = random.next()
             process.accountChanges[user]?.demand = (.renewal, ticket)
             process.accountChanges[user]?.isRenewed = true
             if process.accountChanges[user]?.kind != .deletion { report.count(.linkRenewed) }
             process.sessions[user].isAsked = true
-            tell(process, user, .refresh, ticket: ticket)
+            deliver(process, user, .refresh, ticket: ticket)
         case .fail(let error): fail(error, process, user)
         }
     }
@@ -72,19 +72,19 @@ extension FleetWorld {
         process.accountChanges[user]?.sent.append(made)
         process.accountChanges[user]?.startedAt = clocks.instant
         process.accountChanges[user]?.startedAtWall = clocks.wall
-        let isFair = clocks.now < holidayUntil || dice.hits(0.7)
+        let isFair = clocks.now < holidayUntil || random.hits(0.7)
         let conditions =
-            isFair ? weather(of: process.number) : dice.pick([.lossy, .swallowing, .slow, .slow, .failing])
+            isFair ? condition(of: process.number) : random.pick([.lossy, .swallowing, .slow, .slow, .failing])
         var call = FleetCall(
             process: process.number, life: process.life, user: user, call: nil,
-            fate: conditions.fate(isLogin: false, &dice))
+            outcome: conditions.outcome(isLogin: false, &random))
         call.account = kind
         call.requestedAt = process.accountChanges[user]?.requestedAt ?? clocks.now
         call.token = made
-        if let fault = call.fate.fault { count(fault) }
+        if let fault = call.outcome.fault { count(fault) }
         let place = keep(call)
-        if let reachesIn = call.fate.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
-        heap.plan(.response(call: place), at: clocks.now + call.fate.respondsIn)
+        if let reachesIn = call.outcome.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
+        heap.plan(.response(call: place), at: clocks.now + call.outcome.respondsIn)
     }
 
     /// A call about an account has reached the service.
@@ -118,14 +118,14 @@ extension FleetWorld {
 
     /// The grant is nil for a deleted account.
     private func accountResult(of call: FleetCall) -> Result<Grant?, IdentityError> {
-        if let verdict = call.fate.verdict { return .failure(IdentityError(verdict, message: "simulated")) }
+        if let verdict = call.outcome.verdict { return .failure(IdentityError(verdict, message: "simulated")) }
         switch call.response {
         case .granted(let access, _, _, _):
             return .success(
                 Grant(
                     accessToken: access.secret, refreshToken: nil, userID: nil,
                     lifetime: .nanoseconds(access.value), refreshTokenExpiry: nil,
-                    serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds)))
+                    serverDate: WallTime(seconds: (clocks.trueWall + call.outcome.dateError).seconds)))
         case .accountDeleted: return .success(nil)
         case .tokenRefused:
             return .failure(IdentityError(.callRefused, status: 401, code: "InvalidSession", message: "simulated"))
@@ -176,9 +176,9 @@ extension FleetWorld {
         let session = plan.bug == .linkOfAnotherSession ? process.sessions[user].coordinator.sessionID : change.session
         let obtained = ObtainedSession(
             grant, startedAt: change.startedAt, startedAtWall: change.startedAtWall, continuedSession: session)
-        let ticket = dice.next()
+        let ticket = random.next()
         process.accountChanges[user]?.demand = (.adoption, ticket)
-        tell(process, user, .obtained(obtained), ticket: ticket)
+        deliver(process, user, .obtained(obtained), ticket: ticket)
     }
 
     private func fail(_ error: UserError, _ process: FleetProcess, _ user: Int) {
@@ -197,7 +197,7 @@ extension FleetWorld {
     private func endDeletion(_ process: FleetProcess, _ user: Int, isDeleted: Bool) {
         guard let call = process.accountChanges[user]?.call else { return }
         if !isDeleted { members[user].deletedAt = nil }
-        tell(process, user, .endDeletion(isDeleted: isDeleted))
+        deliver(process, user, .endDeletion(isDeleted: isDeleted))
         guard processes[process.number] === process else { return }
         guard isDeleted else { return close(process, user) }
         process.accountChanges[user] = nil

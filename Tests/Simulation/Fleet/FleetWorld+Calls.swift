@@ -20,8 +20,8 @@ extension FleetWorld {
         let fingerprint = Self.fingerprint(user, password)
         if let refused, refused.isSame(as: fingerprint), plan.bug != .spentSentAgain || !refused.isSpent {
             // The guard of a refused credential: no call.
-            let fate = FleetWeather.Fate(respondsIn: .milliseconds(1), verdict: .credentialRefused)
-            var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+            let outcome = FleetCondition.Outcome(respondsIn: .milliseconds(1), verdict: .credentialRefused)
+            var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, outcome: outcome)
             sent.password = password
             sent.variant = variant(of: call)
             sent.heldBack = refused
@@ -37,20 +37,20 @@ extension FleetWorld {
         if !isGiven { checkSpent(process, user, password, call) }
         var sent = FleetCall(
             process: process.number, life: process.life, user: user, call: call,
-            fate: weather(of: process.number).fate(isLogin: true, &dice))
+            outcome: condition(of: process.number).outcome(isLogin: true, &random))
         sent.password = password
         sent.variant = variant(of: call)
         sent.isGiven = isGiven
         send(sent, process, isCall: true)
-        if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.respondsIn) }
-        if members[user].isOneUse, dice.hits(0.1) {
-            let at = clocks.now + sent.fate.respondsIn * dice.chance()
+        if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.outcome.respondsIn) }
+        if members[user].isOneUse, random.hits(0.1) {
+            let at = clocks.now + sent.outcome.respondsIn * random.chance()
             heap.plan(.relief(.credentialRenewed(user: user)), at: at)
         }
     }
 
     func refresh(
-        _ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall, _ fate: FleetWeather.Fate
+        _ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall, _ outcome: FleetCondition.Outcome
     ) {
         var token = SimulatedToken(secret)
         let session = process.sessions[user]
@@ -59,7 +59,7 @@ extension FleetWorld {
         }
         checkRefresh(process, user, token, call)
         if call.variant != .plain { checkFetch(process, user, call) }
-        var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+        var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, outcome: outcome)
         sent.token = token
         sent.variant = variant(of: call)
         if !members[user].variants.isEmpty { checkRotationStored(process, user, token) }
@@ -68,10 +68,10 @@ extension FleetWorld {
     }
 
     func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
-        let fate = weather(of: process.number).fate(isLogin: false, &dice)
-        guard let reachesIn = fate.reachesIn else { return process.revocations.append(revocation) }
+        let outcome = condition(of: process.number).outcome(isLogin: false, &random)
+        guard let reachesIn = outcome.reachesIn else { return process.revocations.append(revocation) }
         enqueue(process, user, .background(.removeRevocation(revocation.token)))
-        var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, fate: fate)
+        var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, outcome: outcome)
         sent.token = SimulatedToken(revocation.token)
         heap.plan(.reach(call: keep(sent)), at: clocks.now + reachesIn)
     }
@@ -96,27 +96,27 @@ extension FleetWorld {
             openRefreshes[call.user].append(place)
         }
         process.sessions[call.user].call = place
-        process.sessions[call.user].responseAt = clocks.now + call.fate.respondsIn
+        process.sessions[call.user].responseAt = clocks.now + call.outcome.respondsIn
         process.sessions[call.user].wasAsked =
             process.sessions[call.user].isAsked || [.asked, .fetchRefused].contains(call.call?.cause)
         process.sessions[call.user].isAsked = false
         process.sessions[call.user].wasLeft = false
         process.sessions[call.user].wasFetch = call.variant != nil
         // Its response is late, or none.
-        if call.fate.fault != nil { process.sessions[call.user].troubledAt = clocks.now }
+        if call.outcome.fault != nil { process.sessions[call.user].troubledAt = clocks.now }
         if isCall {
-            if let fault = call.fate.fault { count(fault) }
+            if let fault = call.outcome.fault { count(fault) }
             countCall(call.user)
         }
-        if let reachesIn = call.fate.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
-        heap.plan(.response(call: place), at: clocks.now + call.fate.respondsIn)
+        if let reachesIn = call.outcome.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
+        heap.plan(.response(call: place), at: clocks.now + call.outcome.respondsIn)
         if plan.drains { mayDrain(process, awaiting: call) }
     }
 
     func keep(_ call: FleetCall) -> Int {
         var call = call
         let isAwaited = call.call != nil || call.account != nil
-        call.eventsToCome = (call.fate.reachesIn == nil ? 0 : 1) + (isAwaited ? 1 : 0)
+        call.eventsToCome = (call.outcome.reachesIn == nil ? 0 : 1) + (isAwaited ? 1 : 0)
         guard let place = spareCalls.popLast() else {
             calls.append(call)
             return calls.count - 1
@@ -136,7 +136,7 @@ extension FleetWorld {
         let call = calls[place]
         defer { release(place) }
         let stretch = call.variant.map { plan.members[call.user].variants[$0].stretch } ?? 1
-        let life = max(plan.lifetime * (call.fate.stretch * stretch), .seconds(2))
+        let life = max(plan.lifetime * (call.outcome.stretch * stretch), .seconds(2))
         if call.variant != nil { report.fetches += 1 }
         if let kind = call.account { return reachAccount(place, kind, life: life) }
         if call.call == nil, let token = call.token { return service.revoke(token) }
@@ -160,7 +160,7 @@ extension FleetWorld {
 
     /// The service has changed the refresh token: does the caller learn that?
     private func hide(_ call: FleetCall) {
-        guard let verdict = call.fate.verdict else { return }
+        guard let verdict = call.outcome.verdict else { return }
         count(.responseLostAfterRotation)
         // A response that says "not done" when it was done: no client can know.
         if case .transient = verdict { excuse(call.user) }
@@ -178,12 +178,12 @@ extension FleetWorld {
         let session = process.sessions[call.user]
         if session.call == place { session.call = nil }
         var result = result(of: call)
-        if call.variant != nil { learnFetch(result, call, process) }
-        if call.fate.fault != nil { session.troubledAt = clocks.now }
-        learn(result, call, session)
-        learnCredential(result, call, session)
+        if call.variant != nil { recordFetch(result, call, process) }
+        if call.outcome.fault != nil { session.troubledAt = clocks.now }
+        recordResult(result, call, session)
+        recordCredential(result, call, session)
         result = plantedResponse(result, call, process)
-        tell(process, call.user, .callCompleted(result, asked))
+        deliver(process, call.user, .callCompleted(result, asked))
     }
 
     private func result(of call: FleetCall) -> Result<Grant, IdentityError> {
@@ -191,17 +191,17 @@ extension FleetWorld {
         let isSpent = members[call.user].isKnownOneUse && call.token == nil && !call.isGiven
         func fault(_ verdict: IdentityError.Verdict) -> Result<Grant, IdentityError> {
             var error = IdentityError(verdict, message: "simulated", credential: call.heldBack ?? fingerprint)
-            if call.token != nil, let response = call.fate.response {
+            if call.token != nil, let response = call.outcome.response {
                 (error.status, error.refreshResponse) = (response.status, response)
             }
             return .failure(error)
         }
-        if isSpent, call.fate.fault == .shortLifetime, case .granted? = call.response {
+        if isSpent, call.outcome.fault == .shortLifetime, case .granted? = call.response {
             // The service has taken the credential, although its response is unusable.
             return .failure(
                 IdentityError(.credentialRefused, message: "simulated", credential: fingerprint?.spent))
         }
-        if let verdict = call.fate.verdict { return fault(verdict) }
+        if let verdict = call.outcome.verdict { return fault(verdict) }
         switch call.response {
         case nil, .tokenRefused, .accountDeleted: return fault(.transient(retryAfter: nil))
         case .variantRefused: return fault(.clientRefused)
@@ -214,7 +214,7 @@ extension FleetWorld {
                 accessToken: access.secret, refreshToken: refresh?.secret,
                 userID: call.token == nil ? service.account(of: stay) : nil, lifetime: life,
                 refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
-                serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds))
+                serverDate: WallTime(seconds: (clocks.trueWall + call.outcome.dateError).seconds))
             // Every second service gives its accounts no id: a login names them in another way (refresh-outcomes.md 11).
             if plan.seed & 2 == 0, call.token == nil {
                 grant.account = AccountFingerprint(of: [service.account(of: stay)])
@@ -226,7 +226,7 @@ extension FleetWorld {
     }
 
     /// What the checks remember of a response that a process has got.
-    private func learn(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
+    private func recordResult(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
         let before = members[call.user].unknownOutcomes
         // A late response to a call with the refresh token of a former session ends no call of the present one.
         let isOfLatest = call.token == nil || call.token == members[call.user].sent
@@ -272,19 +272,19 @@ extension FleetWorld {
 
     /// An operator logs in with what is right, at one of the processes.
     func logIn(_ user: Int) {
-        if let process = running.randomElement(&dice) { logIn(user, at: process) }
+        if let process = running.randomElement(&random) { logIn(user, at: process) }
     }
 
     func logIn(_ user: Int, at process: FleetProcess) {
         let password = service.accounts[user].password
         let credential = LoginMethod<Secret>.emailPassword(
             email: members[user].name, password: Secret(capacity: password) { _ in password })
-        let ticket = dice.next()
+        let ticket = random.next()
         if process.registry != nil {
             let admitted = admit(.login(members[user].name, credential, activates: false), user, at: process)
             guard admitted.actions.contains(.logIn(admitted.id, UserIndex(user))) else {
                 // Another login, a link or a deletion is in progress.
-                let again = clocks.now + .seconds(60) * (1 + dice.chance())
+                let again = clocks.now + .seconds(60) * (1 + random.chance())
                 return heap.plan(.relief(.operatorLogsIn(user: user)), at: again)
             }
             process.logins[ticket] = admitted.id
@@ -295,15 +295,15 @@ extension FleetWorld {
         let session = process.sessions[user]
         session.isAsked = true
         session.wasLeft = session.call != nil
-        tell(process, user, .login(.given(credential)), ticket: ticket)
+        deliver(process, user, .login(.given(credential)), ticket: ticket)
     }
 
     func refreshNow(_ user: Int, at process: FleetProcess) {
         process.sessions[user].isAsked = true
         if process.sessions[user].variants.contains(where: \.hasFailed) { report.count(.variantRetriedByOperator) }
         // The seeds of `FleetRegression` count on this draw.
-        _ = dice.next()
-        tell(process, user, .refresh)
+        _ = random.next()
+        deliver(process, user, .refresh)
     }
 
     func logOut(_ user: Int, at process: FleetProcess) {
@@ -326,7 +326,7 @@ extension FleetWorld {
         members[user].wantsOut = true
         process.sessions[user].isAsked = true
         process.sessions[user].wasLeft = process.sessions[user].call != nil
-        tell(process, user, .terminate(.logOut, id: dice.next()))
+        deliver(process, user, .terminate(.logOut, id: random.next()))
     }
 
     /// The credential's file gets the right password, and those who watch it notice.
@@ -335,10 +335,10 @@ extension FleetWorld {
         count(.credentialMended)
         let right = service.accounts[user].password
         // An operator's second attempt may be as wrong as the first.
-        let isWrong = clocks.now >= holidayUntil && dice.hits(0.3)
-        members[user].password = isWrong ? right + 100 + dice.below(100) : right
+        let isWrong = clocks.now >= holidayUntil && random.hits(0.3)
+        members[user].password = isWrong ? right + 100 + random.below(100) : right
         if isWrong {
-            heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (0.5 * dice.chance()))
+            heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (0.5 * random.chance()))
         }
         announceCredential(of: user)
     }

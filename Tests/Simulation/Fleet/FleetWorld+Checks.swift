@@ -303,7 +303,7 @@ extension FleetWorld {
     /// At the end of some quiet minutes every session that can live has a token.
     func audit() {
         // A machine that slept may come to it in the next quiet minutes, or after them.
-        guard clocks.now >= holidayUntil - .seconds(15), clocks.now < holidayUntil + .seconds(5), weather == .clear
+        guard clocks.now >= holidayUntil - .seconds(15), clocks.now < holidayUntil + .seconds(5), condition == .clear
         else { return }
         for process in running where clocks.now - process.startedAt > .seconds(600) {
             for user in members.indices { audit(process, user) }
@@ -326,12 +326,12 @@ extension FleetWorld {
         }
         // Where another process has logged in, a session that has ended here continues with that.
         let isAlone = plan.processes == 1 || stored?.session == nil
-        let isOver =
+        let hasEnded =
             stored?.isLoggedOut == true
             || state == .loggedOut && (members[user].isLoggedOut || plan.processes > 1 && isAlone)
             || !members[user].hasCredential && isAlone
                 && (state == .loginRequired || !process.sessions[user].coordinator.context.hasEverBeenLoggedIn)
-        guard ![.valid, .refreshing].contains(state), !isOver else { return }
+        guard ![.valid, .refreshing].contains(state), !hasEnded else { return }
         // The next look finds it.
         if !isAlone, clocks.now < members[user].loggedInAt + .seconds(45) { return }
         // What was refused is not tried again until it changes, or an operator asks.

@@ -7,10 +7,10 @@ import LanyardSettings
 /// Clients' requests, and upstreams that refuse their tokens.
 extension FleetWorld {
     func request() {
-        heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * dice.chance()))
-        guard let process = running.randomElement(&dice) else { return }
-        let user = dice.below(members.count)
-        if !members[user].variants.isEmpty, dice.hits(0.4) { return requestVariant(process, user) }
+        heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * random.chance()))
+        guard let process = running.randomElement(&random) else { return }
+        let user = random.below(members.count)
+        if !members[user].variants.isEmpty, random.hits(0.4) { return requestVariant(process, user) }
         report.requests += 1
         if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
         switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
@@ -37,8 +37,8 @@ extension FleetWorld {
     }
 
     func refuseUpstream() {
-        guard let process = running.randomElement(&dice) else { return }
-        force(process, dice.below(members.count))
+        guard let process = running.randomElement(&random) else { return }
+        force(process, random.below(members.count))
     }
 
     /// An upstream refuses the current token.
@@ -59,17 +59,17 @@ extension FleetWorld {
         process.source.refused = []
         for user in needed where processes[process.number] === process {
             if let (owner, _) = variant(user) {
-                tell(process, owner, .variant(user, .tokenNeeded))
+                deliver(process, owner, .variant(user, .tokenNeeded))
             } else {
-                tell(process, user.number, .session(.tokenNeeded))
+                deliver(process, user.number, .session(.tokenNeeded))
             }
         }
         for (user, generation, number) in refused where processes[process.number] === process {
             process.heardRefusals.record(number)
             if let (owner, _) = variant(user) {
-                tell(process, owner, .variant(user, .tokenRefused(Generation(generation))))
+                deliver(process, owner, .variant(user, .tokenRefused(Generation(generation))))
             } else {
-                tell(process, user.number, .session(.tokenRefused(Generation(generation))))
+                deliver(process, user.number, .session(.tokenRefused(Generation(generation))))
             }
         }
     }

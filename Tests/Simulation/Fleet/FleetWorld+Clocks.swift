@@ -28,7 +28,7 @@ extension FleetWorld {
         guard comparison.disagreement(at: clocks.instant, clocks.wall) != nil, plan.bug != .clockJumpIgnored else {
             return
         }
-        for user in members.indices { tell(process, user, .session(.clockJumped)) }
+        for user in members.indices { deliver(process, user, .session(.clockJumped)) }
         tellFeed(process, .clockJumped)
     }
 }

@@ -10,20 +10,20 @@ extension FleetWorld {
 
     /// A process is told to end, perhaps soon after an upstream has refused a token.
     func planDrain() {
-        guard let process = running.randomElement(&dice) else { return }
+        guard let process = running.randomElement(&random) else { return }
         planDrain(of: process, within: .milliseconds(80))
-        if dice.hits(0.5) { force(process, dice.below(members.count)) }
+        if random.hits(0.5) { force(process, random.below(members.count)) }
     }
 
     /// The same now and then while the response to a fetch is awaited.
     func mayDrain(_ process: FleetProcess, awaiting call: FleetCall) {
-        guard call.variant != nil, clocks.now >= holidayUntil, dice.hits(0.03) else { return }
-        planDrain(of: process, within: call.fate.respondsIn)
+        guard call.variant != nil, clocks.now >= holidayUntil, random.hits(0.03) else { return }
+        planDrain(of: process, within: call.outcome.respondsIn)
     }
 
     private func planDrain(of process: FleetProcess, within span: Duration) {
         let relief = FleetRelief.processDrains(process: process.number, life: process.life)
-        heap.plan(.relief(relief), at: clocks.now + span * dice.chance())
+        heap.plan(.relief(relief), at: clocks.now + span * random.chance())
     }
 
     func drain(_ process: FleetProcess) {
@@ -34,7 +34,7 @@ extension FleetWorld {
         let limit = FleetRelief.drainTimeEnds(process: process.number, life: process.life)
         heap.plan(.relief(limit), at: clocks.now + Self.drainTime)
         for user in members.indices {
-            if plan.bug != .drainIgnored { tell(process, user, .drain) }
+            if plan.bug != .drainIgnored { deliver(process, user, .drain) }
             guard processes[process.number] === process else { return }
             let call = process.sessions[user].coordinator.operation?.call
             process.begunCalls[user] = call?.number
@@ -47,7 +47,7 @@ extension FleetWorld {
         for case let process? in processes where process.isDraining && isDone(process) {
             if !process.hasRetriedUnsaved {
                 process.hasRetriedUnsaved = true
-                for user in members.indices { tell(process, user, .retryUnsaved) }
+                for user in members.indices { deliver(process, user, .retryUnsaved) }
                 guard processes[process.number] === process, isDone(process) else { continue }
             }
             for user in members.indices { checkDrained(process, user) }

@@ -15,16 +15,16 @@ extension FleetWorld {
 
     /// The file changes, or something happens that is no news to who only reads.
     func stirFeed() {
-        heap.plan(.feed, at: clocks.now + dice.apart(.seconds(120)))
-        guard dice.hits(0.5) else {
+        heap.plan(.feed, at: clocks.now + random.apart(.seconds(120)))
+        guard random.hits(0.5) else {
             for process in running {
                 let served = process.feed?.served?.generation ?? 0
-                tellFeed(process, dice.pick([.tokenNeeded, .tokenRefused(Generation(served)), .due]))
+                tellFeed(process, random.pick([.tokenNeeded, .tokenRefused(Generation(served)), .due]))
             }
             return
         }
         fedToken =
-            dice.hits(0.4) ? nil : SimulatedToken(.access, session: 0, value: .max, madeAt: clocks.now).secret
+            random.hits(0.4) ? nil : SimulatedToken(.access, session: 0, value: .max, madeAt: clocks.now).secret
         for process in running { tellFeed(process, reading) }
     }
 

@@ -6,20 +6,20 @@ import LanyardSessions
 
 /// What goes wrong in a world, and what operators do in it.
 extension FleetWorld {
-    func changeWeather() {
+    func changeCondition() {
         let units: Double
         if clocks.now < holidayUntil {
-            weather = .clear
+            condition = .clear
             units = (holidayUntil - clocks.now) / plan.unit
         } else {
-            weather = FleetWeather.next(&dice)
-            units = weather.units(&dice)
+            condition = FleetCondition.next(&random)
+            units = condition.units(&random)
         }
-        heap.plan(.weather, at: clocks.now + max(plan.unit * units, .seconds(1)))
+        heap.plan(.condition, at: clocks.now + max(plan.unit * units, .seconds(1)))
     }
 
     func play(_ incident: FleetIncident) {
-        heap.plan(.incident(incident), at: clocks.now + dice.apart(plan.unit * incident.unitsApart))
+        heap.plan(.incident(incident), at: clocks.now + random.apart(plan.unit * incident.unitsApart))
         guard clocks.now >= holidayUntil, clocks.now >= asleepUntil else { return }
         switch incident {
         case .crash: planCrash()
@@ -27,10 +27,10 @@ extension FleetWorld {
         case .wall: setWallWrong()
         case .suspend: suspend()
         case .pause: pause()
-        case .disk: troubleDisk()
+        case .disk: breakDisk()
         case .locks:
             disk.refusesLocks = true
-            heap.plan(.relief(.locksWork), at: clocks.now + plan.unit * (0.3 * dice.chance()))
+            heap.plan(.relief(.locksWork), at: clocks.now + plan.unit * (0.3 * random.chance()))
         case .account: troubleAccount()
         case .operatorCall: letOperatorAct()
         case .upstream: refuseUpstream()
@@ -42,16 +42,16 @@ extension FleetWorld {
 
     func relieve(_ relief: FleetRelief) {
         switch relief {
-        case .diskTakesAll: mendDisk()
+        case .diskTakesAll: repairDisk()
         case .locksWork: mendLocks()
-        case .weatherClears: weather = .clear
+        case .serviceRecovers: condition = .clear
         case .wallIsRight: setWall(error: .zero)
         case .accountEnabled(let user): enable(user)
         case .credentialMended(let user): mendCredential(of: user)
         case .credentialRenewed(let user): renewCredential(of: user)
         case .operatorLogsIn(let user): logIn(user)
         case .operatorRefreshes(let user):
-            if let process = running.randomElement(&dice) { refreshNow(user, at: process) }
+            if let process = running.randomElement(&random) { refreshNow(user, at: process) }
         case .sessionRevoked(let user):
             count(.sessionRevoked)
             service.revokeAll(of: user)
@@ -66,7 +66,8 @@ extension FleetWorld {
         case .variantGiven(let user, let variant): service.variantResponses[user][variant] = .right
         case .variantForced(let number, let life, let user, let variant):
             if let process = process(number, life), !process.isDraining { forceVariant(process, user, variant) }
-        case .serviceSeems(let weather, let process): ownWeather[process] = clocks.now < holidayUntil ? nil : weather
+        case .serviceSeems(let condition, let process):
+            ownConditions[process] = clocks.now < holidayUntil ? nil : condition
         }
     }
 
@@ -74,10 +75,10 @@ extension FleetWorld {
 
     /// The next time that one of the processes comes to a place drawn by lot, it dies there; and something happens that leads there.
     private func planCrash() {
-        guard let process = running.randomElement(&dice) else { return }
-        if dice.hits(0.1) { return kill(process, at: nil) }
-        let point = dice.pick(plan.changesAccounts ? CrashPoint.drawnWithAccounts : CrashPoint.drawn)
-        process.gate.armed = (point, dice.hits(0.5))
+        guard let process = running.randomElement(&random) else { return }
+        if random.hits(0.1) { return kill(process, at: nil) }
+        let point = random.pick(plan.changesAccounts ? CrashPoint.drawnWithAccounts : CrashPoint.drawn)
+        process.gate.armed = (point, random.hits(0.5))
         let needsCredential = [.recordRefusal, .dropRefreshToken, .login].contains(point.work)
         let fitting = members.indices.filter {
             // A refresh that fails is what leads there, and only who has a token makes one.
@@ -87,7 +88,7 @@ extension FleetWorld {
             return members[$0].hasCredential == needsCredential
                 || ![.recordRefusal, .dropRefreshToken, .login, .end].contains(point.work)
         }
-        lead(process, fitting.randomElement(&dice) ?? 0, to: point.work)
+        lead(process, fitting.randomElement(&random) ?? 0, to: point.work)
     }
 
     private func hasToken(_ user: Int, at process: FleetProcess) -> Bool {
@@ -104,10 +105,10 @@ extension FleetWorld {
             count(.sessionRevoked)
             service.revokeAll(of: user)
             force(process, user)
-            heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * dice.chance())
+            heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * random.chance())
         case .clearIntent:
-            weather = .failing
-            heap.plan(.relief(.weatherClears), at: clocks.now + .seconds(60))
+            condition = .failing
+            heap.plan(.relief(.serviceRecovers), at: clocks.now + .seconds(60))
             force(process, user)
         case .beginDeletion, .cancelDeletion, .account: lead(process, user, toAccount: work)
         case .open: kill(process, at: nil)
@@ -121,7 +122,7 @@ extension FleetWorld {
         count(.processKilled)
         if let point { report.crashes[point.index] += 1 }
         // In the midst of a write the power matters most.
-        if let point, point.call != .none, dice.hits(0.3) { return losePower() }
+        if let point, point.call != .none, random.hits(0.3) { return losePower() }
         end(process)
         startAgain(process)
     }
@@ -129,7 +130,8 @@ extension FleetWorld {
     /// The end of a process, as others see it, and its next start.
     func startAgain(_ process: FleetProcess) {
         forgetUnsettled()
-        let pause = dice.hits(0.8) ? dice.between(.milliseconds(50), .seconds(20)) : plan.unit * (0.5 * dice.chance())
+        let pause =
+            random.hits(0.8) ? random.between(.milliseconds(50), .seconds(20)) : plan.unit * (0.5 * random.chance())
         planStart(process.number, at: clocks.now + pause)
     }
 
@@ -177,29 +179,29 @@ extension FleetWorld {
     private func losePower() {
         count(.powerLost)
         for case let process? in processes { end(process) }
-        let lost = disk.losePower(&dice)
+        let lost = disk.losePower(&random)
         if lost.undone { count(.renameUndone) }
         if lost.torn { count(.writeTorn) }
         forgetUnsettled()
         if lost.undone || lost.torn { reopenIntents() }
         clocks.reboot()
         bootedAt = clocks.now
-        if dice.hits(0.2) { setWall(error: clocks.wallError + dice.between(.seconds(-600), .seconds(600))) }
-        let back = clocks.now + dice.between(.seconds(20), .seconds(90))
-        for number in processes.indices { planStart(number, at: back + .seconds(dice.chance())) }
+        if random.hits(0.2) { setWall(error: clocks.wallError + random.between(.seconds(-600), .seconds(600))) }
+        let back = clocks.now + random.between(.seconds(20), .seconds(90))
+        for number in processes.indices { planStart(number, at: back + .seconds(random.chance())) }
     }
 
     private func suspend() {
         count(.suspended)
-        let most = dice.hits(0.5) ? plan.unit * 0.2 : plan.unit * 1.5
+        let most = random.hits(0.5) ? plan.unit * 0.2 : plan.unit * 1.5
         watchClocks()
-        asleepUntil = clocks.now + max(most * dice.chance(), .seconds(8))
+        asleepUntil = clocks.now + max(most * random.chance(), .seconds(8))
     }
 
     /// The host stops the machine, clocks and all; on the way back its wall clock is set right.
     private func pause() {
         count(.paused)
-        let pause = max(plan.unit * dice.chance(), .seconds(8))
+        let pause = max(plan.unit * random.chance(), .seconds(8))
         asleepUntil = clocks.now + pause
         let resumed = asleepUntil
         watchClocks()
@@ -208,13 +210,13 @@ extension FleetWorld {
         pauseEndedAt = resumed
         owesPause = true
         wallLostAt = resumed
-        heap.plan(.relief(.wallIsRight), at: resumed + dice.between(.milliseconds(10), .seconds(3)))
+        heap.plan(.relief(.wallIsRight), at: resumed + random.between(.milliseconds(10), .seconds(3)))
     }
 
     private func setWallWrong() {
-        let far = dice.hits(0.5) ? Duration.seconds(30) : max(plan.lifetime, .seconds(120))
-        setWall(error: clocks.wallError + dice.between(.zero - far, far))
-        heap.plan(.relief(.wallIsRight), at: clocks.now + plan.unit * (1.5 * dice.chance()))
+        let far = random.hits(0.5) ? Duration.seconds(30) : max(plan.lifetime, .seconds(120))
+        setWall(error: clocks.wallError + random.between(.zero - far, far))
+        heap.plan(.relief(.wallIsRight), at: clocks.now + plan.unit * (1.5 * random.chance()))
     }
 
     func setWall(error: Duration) {
@@ -234,8 +236,8 @@ extension FleetWorld {
 
     // MARK: Disk
 
-    private func troubleDisk() {
-        switch dice.below(4) {
+    private func breakDisk() {
+        switch random.below(4) {
         case 0:
             count(.diskFull)
             disk.isFull = true
@@ -247,14 +249,14 @@ extension FleetWorld {
             disk.failsToSynchronize = true
         default:
             count(.writeShort)
-            disk.writeMost = 1 + dice.below(200)
+            disk.writeMost = 1 + random.below(200)
         }
         diskTroubleAt = clocks.now
-        let span = dice.hits(0.9) ? Duration.seconds(60) : plan.unit * 0.5
-        heap.plan(.relief(.diskTakesAll), at: clocks.now + span * dice.chance())
+        let span = random.hits(0.9) ? Duration.seconds(60) : plan.unit * 0.5
+        heap.plan(.relief(.diskTakesAll), at: clocks.now + span * random.chance())
     }
 
-    private func mendDisk() {
+    private func repairDisk() {
         if disk.isTroubled {
             diskTroubleAt = clocks.now
             quietSince = clocks.now
@@ -276,25 +278,25 @@ extension FleetWorld {
     // MARK: Accounts and operators
 
     private func troubleAccount() {
-        let user = dice.below(members.count)
-        switch dice.below(4) {
+        let user = random.below(members.count)
+        switch random.below(4) {
         case 0:
             count(.userDisabled)
             service.disable(user, true)
-            heap.plan(.relief(.accountEnabled(user: user)), at: clocks.now + plan.unit * (2 * dice.chance()))
+            heap.plan(.relief(.accountEnabled(user: user)), at: clocks.now + plan.unit * (2 * random.chance()))
         case 1:
             troublePassword(of: user)
         default:
             count(.sessionRevoked)
             service.revokeAll(of: user)
         }
-        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (2.2 + dice.chance()))
+        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (2.2 + random.chance()))
     }
 
     private func troublePassword(of user: Int) {
         count(.passwordChanged)
         service.changePassword(of: user)
-        heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (2 * dice.chance()))
+        heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + plan.unit * (2 * random.chance()))
     }
 
     func enable(_ user: Int) {
@@ -304,9 +306,9 @@ extension FleetWorld {
     }
 
     private func letOperatorAct() {
-        let user = dice.below(members.count)
-        guard let process = running.randomElement(&dice) else { return }
-        switch dice.below(5) {
+        let user = random.below(members.count)
+        guard let process = running.randomElement(&random) else { return }
+        switch random.below(5) {
         case 0, 1: logOutForAWhile(user, at: process)
         case 2, 3: logIn(user, at: process)
         default: refreshNow(user, at: process)
@@ -316,13 +318,13 @@ extension FleetWorld {
     /// An operator who sees trouble may also give up: a session can be left in each of its states.
     func mayLeave(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
         let chance: Double? = [.stale: 0.04, .unreachable: 0.04, .loggingIn: 0.06, .refreshing: 0.002][state]
-        guard let chance, clocks.now >= holidayUntil, !process.isDraining, dice.hits(chance) else { return }
+        guard let chance, clocks.now >= holidayUntil, !process.isDraining, random.hits(chance) else { return }
         let relief = FleetRelief.operatorLogsOut(process: process.number, life: process.life, user: user)
-        heap.plan(.relief(relief), at: clocks.now + .seconds(1) * dice.chance())
+        heap.plan(.relief(relief), at: clocks.now + .seconds(1) * random.chance())
     }
 
     private func logOutForAWhile(_ user: Int, at process: FleetProcess) {
-        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (0.3 * dice.chance()))
+        heap.plan(.relief(.operatorLogsIn(user: user)), at: clocks.now + plan.unit * (0.3 * random.chance()))
         logOut(user, at: process)
     }
 
@@ -332,12 +334,12 @@ extension FleetWorld {
     func beginHoliday() {
         // Seldom enough that short lives see trouble, too.
         let working = max(plan.unit * 5, .seconds(3600))
-        heap.plan(.holiday, at: clocks.now + working * (1 + dice.chance()))
+        heap.plan(.holiday, at: clocks.now + working * (1 + random.chance()))
         let beginning = max(clocks.now, asleepUntil)
         holidayUntil = beginning + .seconds(900)
-        weather = .clear
-        for number in ownWeather.indices { ownWeather[number] = nil }
-        mendDisk()
+        condition = .clear
+        for number in ownConditions.indices { ownConditions[number] = nil }
+        repairDisk()
         mendLocks()
         setWall(error: .zero)
         for process in open { process.gate.armed = nil }
@@ -355,5 +357,5 @@ extension FleetWorld {
 }
 
 extension Array {
-    func randomElement(_ dice: inout Dice) -> Element? { isEmpty ? nil : self[dice.below(count)] }
+    func randomElement(_ random: inout SplitMix64) -> Element? { isEmpty ? nil : self[random.below(count)] }
 }

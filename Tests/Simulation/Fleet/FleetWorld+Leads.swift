@@ -4,22 +4,22 @@ import LanyardSessions
 /// The course of leads in a guided world: one after another, each with a user of its choice.
 extension FleetWorld {
     /// How the service seems to this process.
-    func weather(of process: Int) -> FleetWeather { ownWeather[process] ?? weather }
+    func condition(of process: Int) -> FleetCondition { ownConditions[process] ?? condition }
 
     /// Begins a lead, if there is a user who can be led.
     func beginLead() {
         guard clocks.now >= holidayUntil, running.count == 2 else { return planLead(.seconds(60)) }
-        let lead = dice.pick(FleetLead.all)
+        let lead = random.pick(FleetLead.all)
         let users = members.indices.filter { user in
             (lead.needsCredential ?? members[user].hasCredential) == members[user].hasCredential
         }
-        guard let user = users.randomElement(&dice) else { return planLead(.seconds(1)) }
-        let here = dice.below(2)
+        guard let user = users.randomElement(&random) else { return planLead(.seconds(1)) }
+        let here = random.below(2)
         guard running.allSatisfy({ $0.sessions[user].glance.state == .valid }) else {
             revive(user, at: running[here])
             return planLead(.seconds(40))
         }
-        tell("LEAD \(lead.edge.name): user \(user) in process \(here)")
+        trace("LEAD \(lead.edge.name): user \(user) in process \(here)")
         var at = clocks.now
         for (step, rest) in lead.way {
             heap.plan(.step(step, user: user, here: here), at: at)
@@ -36,13 +36,13 @@ extension FleetWorld {
     }
 
     private func planLead(_ delay: Duration) {
-        heap.plan(.lead, at: clocks.now + delay * (1 + 0.2 * dice.chance()))
+        heap.plan(.lead, at: clocks.now + delay * (1 + 0.2 * random.chance()))
     }
 
     func take(_ step: FleetLead.Step, _ user: Int, here: Int) {
         guard clocks.now >= holidayUntil else { return }
         switch step {
-        case .weather(let place, let weather): ownWeather[number(place, here)] = weather
+        case .condition(let place, let condition): ownConditions[number(place, here)] = condition
         case .logIn(let place): at(place, here) { logIn(user, at: $0) }
         case .logOut(let place): at(place, here) { logOut(user, at: $0) }
         case .refresh(let place): at(place, here) { refreshNow(user, at: $0) }
@@ -65,10 +65,10 @@ extension FleetWorld {
 
     /// An operator who sees a login go out with the wrong password may put the right one into its file while it is in progress.
     func mayMendMeanwhile(_ user: Int, until response: Instant) {
-        guard plan.isGuided, !service.accepts(password: members[user].password, of: user), dice.hits(0.5) else {
+        guard plan.isGuided, !service.accepts(password: members[user].password, of: user), random.hits(0.5) else {
             return
         }
-        let at = dice.between(.zero, response - clocks.now)
+        let at = random.between(.zero, response - clocks.now)
         heap.plan(.relief(.credentialMended(user: user)), at: clocks.now + at)
     }
 }

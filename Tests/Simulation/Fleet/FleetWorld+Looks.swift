@@ -11,7 +11,7 @@ extension FleetWorld {
             return
         }
         // At rest it finds what is newer by its next call, too: some of those looks must do.
-        if matters(stored, to: other.sessions[user].glance) || plan.isGuided || dice.hits(0.05) { planLook(other) }
+        if matters(stored, to: other.sessions[user].glance) || plan.isGuided || random.hits(0.05) { planLook(other) }
     }
 
     /// It may have died just after a write.
@@ -53,7 +53,7 @@ extension FleetWorld {
                 report.checks += 1
                 process.sessions[user].known = stored
                 isLookOvertaken = storedContents()?[members[user].name]?.version != stored.version
-                tell(process, user, .storeSnapshot(stored))
+                deliver(process, user, .storeSnapshot(stored))
                 isLookOvertaken = false
             } else if contents == nil || matters(stored, to: process.sessions[user].glance) {
                 planLook(process)

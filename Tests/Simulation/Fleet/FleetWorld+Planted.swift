@@ -159,7 +159,7 @@ extension FleetWorld {
         case (.lateResponseRevives, .success(let grant)):
             guard members[call.user].isLoggedOut, let stored = storedContents()?[members[call.user].name] else { break }
             let revived = StoredSession(
-                id: dice.next() | 1, access: grant.accessToken, refresh: grant.refreshToken, refreshExpiry: nil,
+                id: random.next() | 1, access: grant.accessToken, refresh: grant.refreshToken, refreshExpiry: nil,
                 issuedAt: clocks.wall, issuedAtBoot: clocks.bootInstant, lifetime: grant.lifetime)
             let login = StoreChange.StoredLogin(
                 identity: Self.identity, session: revived, accountID: nil,

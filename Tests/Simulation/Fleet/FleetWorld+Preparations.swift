@@ -6,26 +6,26 @@ import LanyardSessions
 extension FleetWorld {
     func prepare(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
         checkFlight(process, user, call)
-        let fate = weather(of: process.number).fate(isLogin: false, &dice)
-        switch fate.fault {
+        let outcome = condition(of: process.number).outcome(isLogin: false, &random)
+        switch outcome.fault {
         case .connectionRefused, .connectTimedOut:
             report.count(.preparedInVain)
-            send(unsent(secret, call, fate, process, user), process, isCall: true)
-        case _ where plan.bug == .sentUnprepared: refresh(process, user, secret, call, fate)
+            send(unsent(secret, call, outcome, process, user), process, isCall: true)
+        case _ where plan.bug == .sentUnprepared: refresh(process, user, secret, call, outcome)
         default:
-            process.sessions[user].prepared = (secret, call, fate)
-            if fate.fault != nil { process.sessions[user].troubledAt = clocks.now }
+            process.sessions[user].prepared = (secret, call, outcome)
+            if outcome.fault != nil { process.sessions[user].troubledAt = clocks.now }
             // A slow service is slow to accept the connection, too.
             heap.plan(
                 .prepared(process: process.number, life: process.life, user: user, operation: call.number),
-                at: clocks.now + min(fate.respondsIn / 8, .seconds(5)))
+                at: clocks.now + min(outcome.respondsIn / 8, .seconds(5)))
         }
     }
 
     private func unsent(
-        _ secret: Secret, _ call: SessionCall, _ fate: FleetWeather.Fate, _ process: FleetProcess, _ user: Int
+        _ secret: Secret, _ call: SessionCall, _ outcome: FleetCondition.Outcome, _ process: FleetProcess, _ user: Int
     ) -> FleetCall {
-        var unsent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+        var unsent = FleetCall(process: process.number, life: process.life, user: user, call: call, outcome: outcome)
         unsent.token = SimulatedToken(secret)
         unsent.variant = variant(of: call)
         unsent.isUnsent = true
@@ -37,15 +37,15 @@ extension FleetWorld {
             return accuse(.oldToken, "\(name(process, user)) sends call \(operation), which is not prepared")
         }
         process.sessions[user].prepared = nil
-        if prepared.fate.fault == .requestLost, operation % 2 == 0 {
+        if prepared.outcome.fault == .requestLost, operation % 2 == 0 {
             // The service has closed the connection while the intent was being stored.
-            var fate = prepared.fate
-            (fate.reachesIn, fate.verdict) = (nil, .transient(retryAfter: nil))
+            var outcome = prepared.outcome
+            (outcome.reachesIn, outcome.verdict) = (nil, .transient(retryAfter: nil))
             report.count(.preparedInVain)
-            return send(unsent(prepared.secret, prepared.call, fate, process, user), process, isCall: true)
+            return send(unsent(prepared.secret, prepared.call, outcome, process, user), process, isCall: true)
         }
         report.count(.preparedAndSent)
-        refresh(process, user, prepared.secret, prepared.call, prepared.fate)
+        refresh(process, user, prepared.secret, prepared.call, prepared.outcome)
     }
 
     func giveUp(_ process: FleetProcess, _ user: Int, _ operation: UInt64) {

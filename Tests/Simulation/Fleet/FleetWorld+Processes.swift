@@ -25,7 +25,7 @@ extension FleetWorld {
         let fingerprintKey = Secret(capacity: 32) { _ in 32 }
         let file = StoreFile(storePath, on: gate, sealing: sealing, fingerprintKey: fingerprintKey)
         let process = FleetProcess(number: number, life: life, gate: gate, file: file, at: clocks)
-        if dice.hits(0.03) { gate.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
+        if random.hits(0.03) { gate.armed = (random.pick(CrashPoint.opening), random.hits(0.5)) }
         processes[number] = process
         gate.work = .open
         do throws(StoreError) {
@@ -50,7 +50,7 @@ extension FleetWorld {
         process.gate.die(at: CrashPoint(.open, .none))
         failedStarts += 1
         let timeout = Duration.seconds(1 << min(failedStarts, 9))
-        planStart(process.number, at: clocks.now + dice.between(.seconds(1), timeout))
+        planStart(process.number, at: clocks.now + random.between(.seconds(1), timeout))
     }
 
     private func begin(_ process: FleetProcess, _ contents: StoreContents) {
@@ -71,7 +71,7 @@ extension FleetWorld {
         if plan.changesAccounts { process.registry = registry(contents) }
         if plan.isGuided { startFeed(process) }
         for place in members.indices {
-            tell(process, place, .begin(contents[members[place].name]))
+            deliver(process, place, .begin(contents[members[place].name]))
             guard processes[process.number] === process else { return }
             checkStart(process, place, contents[members[place].name])
         }
@@ -110,7 +110,7 @@ extension FleetWorld {
         let session = process.sessions[user]
         guard session.plan == plan else { return }
         session.plannedAt = .never
-        if session.glance.due <= clocks.instant { tell(process, user, .due) } else { planDue(process, user) }
+        if session.glance.due <= clocks.instant { deliver(process, user, .due) } else { planDue(process, user) }
     }
 
     private func planDue(_ process: FleetProcess, _ user: Int) {
@@ -130,19 +130,19 @@ extension FleetWorld {
     private func lockTimeout(_ process: FleetProcess, _ user: Int) -> Instant? {
         guard let other = processes[1 - process.number], other.locks[user] != nil else { return nil }
         guard disk.isTroubled || other.sessions[user].responseAt > clocks.now + .seconds(4) else { return nil }
-        return clocks.now + .seconds(1) + .seconds(2) * dice.chance()
+        return clocks.now + .seconds(1) + .seconds(2) * random.chance()
     }
 
     /// An event for one session, and everything that it decides.
     ///
     /// - Parameter ticket: of the operator's call that the event is; nil: no caller waits for a reply.
-    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
+    func deliver(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
         let session = process.sessions[user]
         let before = session.glance.state
         let actions = session.handle(event, ticket, at: eventContext())
         let after = session.glance.state
         if !session.variants.isEmpty { noteTrouble(event, after, process, user) }
-        tell(
+        trace(
             "\(name(process, user)) \(FleetStory.event(event)): \(before) -> \(after) \(actions.map(FleetStory.action))"
         )
         if before != after {
@@ -174,8 +174,8 @@ extension FleetWorld {
         case .refresh(let token, let call):
             guard survives(process, .refresh) else { return }
             checkDraining(process, user, call)
-            let fate = weather(of: process.number).fate(isLogin: false, &dice)
-            refresh(process, user, token, call, fate)
+            let outcome = condition(of: process.number).outcome(isLogin: false, &random)
+            refresh(process, user, token, call, outcome)
         case .prepareRefresh(let token, let call):
             checkDraining(process, user, call)
             prepare(process, user, token, call)

@@ -8,10 +8,10 @@ import LanyardVault
 extension FleetWorld {
     func enqueue(_ process: FleetProcess, _ user: Int, _ kind: FleetProcess.Task.Kind) {
         process.tasks.append(FleetProcess.Task(user: user, kind: kind))
-        let isSlow = dice.hits(0.005) && clocks.now >= holidayUntil
+        let isSlow = random.hits(0.005) && clocks.now >= holidayUntil
         // All users of a process wait for its one queue of writes.
         if isSlow { for place in process.sessions.indices { process.sessions[place].troubledAt = clocks.now } }
-        planTurn(process, after: isSlow ? .seconds(3) : .milliseconds(2) * dice.chance())
+        planTurn(process, after: isSlow ? .seconds(3) : .milliseconds(2) * random.chance())
     }
 
     private func planTurn(_ process: FleetProcess, after delay: Duration) {
@@ -27,7 +27,7 @@ extension FleetWorld {
 
     /// Within a call of one process the other may do what it has to do: that is when locks matter.
     func interleave(with number: Int) {
-        guard processes.count > 1, !isInterleaving, dice.next() & 31 == 0 else { return }
+        guard processes.count > 1, !isInterleaving, random.next() & 31 == 0 else { return }
         guard let other = processes[1 - number], !other.tasks.isEmpty, clocks.now >= asleepUntil else { return }
         isInterleaving = true
         doFirstTask(other)
@@ -44,11 +44,11 @@ extension FleetWorld {
             // The store's lock is busy: its own timeout is 10 s.
             count(.storeBusy)
             process.tasks[0].triedSince = task.triedSince ?? clocks.now
-            return planTurn(process, after: dice.between(.milliseconds(20), .milliseconds(200)))
+            return planTurn(process, after: random.between(.milliseconds(20), .milliseconds(200)))
         }
         process.tasks.removeFirst()
-        if !process.tasks.isEmpty { planTurn(process, after: .milliseconds(2) * dice.chance()) }
-        if let event = outcome.event { tell(process, task.user, event) }
+        if !process.tasks.isEmpty { planTurn(process, after: .milliseconds(2) * random.chance()) }
+        if let event = outcome.event { deliver(process, task.user, event) }
         if case .look = task.kind { looked(outcome.contents, process) }
     }
 

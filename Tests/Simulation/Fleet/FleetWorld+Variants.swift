@@ -86,13 +86,13 @@ extension FleetWorld {
         process.sessions[user].variants[place] = variant
         // Upstreams accept each token that they do not refuse by a fault of their own.
         let uses = planted(uses: variant.uses).map { TokenUses(responses: $0, successes: $0) }
-        tell(process, user, .variant(index, .usesCounted(uses)))
+        deliver(process, user, .variant(index, .usesCounted(uses)))
     }
 
     // MARK: Requests
 
     func requestVariant(_ process: FleetProcess, _ user: Int) {
-        requestVariant(process, user, dice.below(members[user].variants.count))
+        requestVariant(process, user, random.below(members[user].variants.count))
     }
 
     /// - Returns: it has got a token.
@@ -187,7 +187,7 @@ extension FleetWorld {
         guard variant.plan == plan, traffic[user][place].isSteady, variant.isConfigured, !process.isDraining
         else { return }
         checkRenewed(process, user, place)
-        let delay = max(self.plan.lifetime * 0.3, .seconds(8)) * (0.5 + dice.chance())
+        let delay = max(self.plan.lifetime * 0.3, .seconds(8)) * (0.5 + random.chance())
         guard !requestVariant(process, user, place), process.sessions[user].variants[place].plan == plan,
             process.sessions[user].glance.state.isAuthenticated
         else { return }
@@ -201,7 +201,7 @@ extension FleetWorld {
         switch response {
         case .granted(_, _, _, let isRotation):
             if isRotation { report.count(.rotationByFetch) }
-            if isRotation, call.fate.verdict != nil { report.count(.fetchLostRotation) }
+            if isRotation, call.outcome.verdict != nil { report.count(.fetchLostRotation) }
             if plan.rotation == .grace, service.stays[token.session].rotatedAt < clocks.now {
                 report.count(.fetchRepeatedInGrace)
             }
@@ -218,7 +218,7 @@ extension FleetWorld {
     }
 
     /// What the checks remember of a fetch's response.
-    func learnFetch(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ process: FleetProcess) {
+    func recordFetch(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ process: FleetProcess) {
         guard let place = call.variant else { return }
         let session = process.sessions[call.user]
         if session.wasLeft { report.count(.fetchOvertakenByLogout) }
@@ -235,7 +235,7 @@ extension FleetWorld {
             }
             session.variants[place].fetched = grant.accessToken
             // It may have ended before it is here.
-            session.variants[place].hasFailed = call.fate.fault != nil
+            session.variants[place].hasFailed = call.outcome.fault != nil
         case .failure(let error):
             if error.verdict == .unknownOutcome { report.count(.fetchUnanswered) }
             if error.verdict == .clientRefused { report.count(.variantRefused) }
@@ -247,24 +247,25 @@ extension FleetWorld {
     // MARK: Incidents
 
     func changeVariant() {
-        guard let process = running.randomElement(&dice) else { return }
+        guard let process = running.randomElement(&random) else { return }
         let users = members.indices.filter { !members[$0].variants.isEmpty }
-        guard let user = users.randomElement(&dice) else { return }
-        let place = dice.below(members[user].variants.count)
-        switch dice.below(11) {
+        guard let user = users.randomElement(&random) else { return }
+        let place = random.below(members[user].variants.count)
+        switch random.below(11) {
         case 0, 1:
-            service.variantResponses[user][place] = dice.pick([.wrongAudience, .wrongAudience, .opaque, .refused])
+            service.variantResponses[user][place] = random.pick([.wrongAudience, .wrongAudience, .opaque, .refused])
             heap.plan(
-                .relief(.variantGiven(user: user, variant: place)), at: clocks.now + plan.unit * (0.15 * dice.chance()))
+                .relief(.variantGiven(user: user, variant: place)),
+                at: clocks.now + plan.unit * (0.15 * random.chance()))
             forceVariant(process, user, place)
-            if dice.hits(0.3) { heap.plan(.relief(.operatorRefreshes(user: user)), at: clocks.now + .seconds(60)) }
+            if random.hits(0.3) { heap.plan(.relief(.operatorRefreshes(user: user)), at: clocks.now + .seconds(60)) }
         case 2, 3: changeTraffic(user, place)
         case 4, 5: reload(process, user, place)
         case 6: forceVariant(process, user, place)
         case 7:
             forceVariant(process, user, place)
             let relief = FleetRelief.operatorLogsOut(process: process.number, life: process.life, user: user)
-            heap.plan(.relief(relief), at: clocks.now + .milliseconds(300) * dice.chance())
+            heap.plan(.relief(relief), at: clocks.now + .milliseconds(300) * random.chance())
         case 8, 9: loseFetches(process, user, place)
         default:
             refreshNow(user, at: process)
@@ -273,7 +274,7 @@ extension FleetWorld {
 
     /// Responses to fetches are lost for a while, perhaps those of a session that has just begun.
     private func loseFetches(_ process: FleetProcess, _ user: Int, _ place: Int) {
-        let isNew = dice.hits(0.5)
+        let isNew = random.hits(0.5)
         if isNew { logIn(user, at: process) }
         let at = clocks.now + (isNew ? .milliseconds(200) : .zero)
         heap.plan(.relief(.serviceSeems(.swallowing, process: process.number)), at: at)
@@ -299,7 +300,7 @@ extension FleetWorld {
         if let call, variant(of: call) == place { session.variants[place].lastCall = call.number }
         session.variants[place].hasFailed = false
         session.variants[place].isAwaited = false
-        tell(process, user, .reconfigured(setup(of: user, in: process), isCredentialNew: false))
+        deliver(process, user, .reconfigured(setup(of: user, in: process), isCredentialNew: false))
         guard processes[process.number] === process else { return }
         checkRemoved(process, user, place)
         if isAdded { planTurn(process, user, place, in: .seconds(1)) }
@@ -321,7 +322,7 @@ extension FleetWorld {
         where !process.sessions[user].variants[place.variant].isConfigured:
             return nil
         case (.endedVariantServed, .none(.loginRequired), _), (.endedVariantServed, .none(.loggedOut), _): return nil
-        case (.variantPublicationLost, .token, _) where dice.hits(0.2): return nil
+        case (.variantPublicationLost, .token, _) where random.hits(0.2): return nil
         case (.variantGenerationReused, .token(let token), _):
             let same = AccessToken(
                 user: token.user, generation: 7, account: token.account, token: token.token,

@@ -11,12 +11,12 @@ package final class FleetWorld {
     let plan: FleetPlan
     var clocks = HostClocks()
     var heap = EventHeap<FleetEvent>()
-    var dice: Dice
+    var random: SplitMix64
     var report = FleetReport()
     var service: FleetService
-    var weather = FleetWeather.clear
+    var condition = FleetCondition.clear
     /// How the service seems to one process alone, by its number: a lead's doing.
-    var ownWeather: [FleetWeather?]
+    var ownConditions: [FleetCondition?]
     /// The token that another program renews; nil: it cannot be read.
     var fedToken: Secret?
     let disk = FleetDisk()
@@ -73,13 +73,13 @@ package final class FleetWorld {
 
     package init(_ plan: FleetPlan) {
         self.plan = plan
-        dice = Dice(plan.seed)
+        random = SplitMix64(plan.seed)
         service = FleetService(
             rotation: plan.rotation, lifetime: plan.lifetime, sessionLife: plan.unit * 10,
             accounts: plan.members)
         members = plan.members.enumerated().map { FleetMember(place: $0, $1) }
         processes = Array(repeating: nil, count: plan.processes)
-        ownWeather = Array(repeating: nil, count: plan.processes)
+        ownConditions = Array(repeating: nil, count: plan.processes)
         lives = Array(repeating: 0, count: plan.processes)
         starts = Array(repeating: 0, count: plan.processes)
         openRefreshes = plan.members.map { _ in [] }
@@ -102,12 +102,12 @@ package final class FleetWorld {
     }
 
     private func begin() {
-        for number in processes.indices { planStart(number, at: clocks.now + .seconds(dice.chance())) }
+        for number in processes.indices { planStart(number, at: clocks.now + .seconds(random.chance())) }
         heap.plan(.request, at: clocks.now + .seconds(1))
         heap.plan(.holiday, at: clocks.now + max(plan.unit * 8, .seconds(3600)))
-        heap.plan(.weather, at: clocks.now + dice.apart(plan.unit))
+        heap.plan(.condition, at: clocks.now + random.apart(plan.unit))
         for incident in FleetIncident.allCases where happens(incident) {
-            heap.plan(.incident(incident), at: clocks.now + dice.apart(plan.unit * incident.unitsApart))
+            heap.plan(.incident(incident), at: clocks.now + random.apart(plan.unit * incident.unitsApart))
         }
         guard plan.isGuided else { return }
         heap.plan(.lead, at: clocks.now + .seconds(60))
@@ -145,14 +145,14 @@ package final class FleetWorld {
         case .waitEnds(let number, let life, let user):
             if let process = process(number, life) { stopWaiting(process, user) }
         case .prepared(let number, let life, let user, let operation):
-            if let process = process(number, life) { tell(process, user, .refreshPrepared(operation: operation)) }
+            if let process = process(number, life) { deliver(process, user, .refreshPrepared(operation: operation)) }
         case .claimed(let number, let life, let user, let operation):
-            if let process = process(number, life) { tell(process, user, .claimed(.free, operation: operation)) }
+            if let process = process(number, life) { deliver(process, user, .claimed(.free, operation: operation)) }
         case .accountReply(let number, let life, let user):
             if let process = process(number, life) { accountReply(process, user) }
         case .revocations(let number, let life):
             if let process = process(number, life) { revokeAgain(process) }
-        case .weather: changeWeather()
+        case .condition: changeCondition()
         case .incident(let incident): play(incident)
         case .relief(let relief): relieve(relief)
         case .lead: beginLead()
@@ -179,20 +179,20 @@ package final class FleetWorld {
     }
 
     func count(_ fault: FleetFault) {
-        tell("FAULT \(fault.name)")
+        trace("FAULT \(fault.name)")
         report.count(fault)
         quietSince = clocks.now
     }
 
     func eventContext() -> EventContext {
-        // Without back-off: the dice always fall so that the next attempt is as near as can be.
-        let chance = plan.bug == .noBackOff ? 0 : dice.chance()
-        return EventContext(instant: clocks.instant, wall: clocks.wall, chance: chance, name: dice.next() | 1)
+        // Without back-off: the random numbers are always such that the next attempt is as near as can be.
+        let chance = plan.bug == .noBackOff ? 0 : random.chance()
+        return EventContext(instant: clocks.instant, wall: clocks.wall, chance: chance, name: random.next() | 1)
     }
 
     /// For a developer who looks into a failure.
-    func tell(_ words: @autoclosure () -> String) {
-        guard plan.isTold else { return }
+    func trace(_ words: @autoclosure () -> String) {
+        guard plan.isTraced else { return }
         print("\(clocks.now.nanoseconds / 1_000_000) ms: \(words())")
     }
 

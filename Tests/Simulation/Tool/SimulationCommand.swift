@@ -7,13 +7,13 @@ struct SimulationCommand {
     private static let usage = """
         usage: lanyard-simulation [--scale N] [--refreshes N] [--seed N] [--threads N] [--least N] [--bug NAME] [--seconds N]
                lanyard-simulation --world SEED --lifetime SECONDS [--span SECONDS] [--guided yes] [--accounts yes|no]
-                                  [--variants yes|no] [--bug NAME] [--tell yes]
-               lanyard-simulation --hunt SECONDS [--threads N]
+                                  [--variants yes|no] [--bug NAME] [--trace yes]
+               lanyard-simulation --search SECONDS [--threads N]
 
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
           --least N      fails unless each fault, state edge and crash point came so often
           --bug NAME     plants a mistake, which must be found; --bug list names them
-          --hunt N       plants each mistake in worlds of its own: each must be found within N s of processor time, and none without it
+          --search N     plants each mistake in worlds of its own: each must be found within N s of processor time, and none without it
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
           --guided yes   a guided one
@@ -29,8 +29,8 @@ struct SimulationCommand {
     init(_ arguments: [String]) {
         var rest = arguments[...]
         let names: Set = [
-            "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
-            "refreshes", "guided", "accounts", "variants", "hunt", "known",
+            "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "trace", "on",
+            "refreshes", "guided", "accounts", "variants", "search", "known",
         ]
         while let flag = rest.popFirst() {
             guard flag.hasPrefix("--"), names.contains(String(flag.dropFirst(2))), let value = rest.popFirst() else {
@@ -51,7 +51,7 @@ struct SimulationCommand {
             print(Self.usage)
             return 64
         }
-        if options["hunt"] != nil { return hunt() }
+        if options["search"] != nil { return search() }
         let begin = Instant.now
         let report = report(bug ?? nil)
         let seconds = (Instant.now - begin).inSeconds
@@ -62,9 +62,9 @@ struct SimulationCommand {
         return report.violations.isEmpty && failures.isEmpty ? 0 : 1
     }
 
-    private func hunt() -> CInt {
+    private func search() -> CInt {
         let begin = Instant.now
-        let faults = FleetRun.huntAll(seconds: number("hunt", 0), threads: max(1, Int(number("threads", 2))))
+        let faults = FleetRun.searchAll(seconds: number("search", 0), threads: max(1, Int(number("threads", 2))))
         let time = Int((Instant.now - begin).inSeconds)
         print("\(PlantedBug.allCases.count) mistakes planted, \(faults.count) faults, in \(time) s")
         for fault in faults { print("broken: \(fault)") }
@@ -81,7 +81,7 @@ struct SimulationCommand {
                 seed: seed, lifetime: lifetime, span: span, bug: bug, isGuided: isGuided,
                 changesAccounts: options["accounts"].map { $0 == "yes" },
                 hasVariants: options["variants"].map { $0 == "yes" })
-            plan.isTold = options["tell"] != nil
+            plan.isTraced = options["trace"] != nil
             return FleetWorld(plan).run()
         }
         var run = FleetRun(

@@ -1,5 +1,5 @@
-/// SplitMix64: the same numbers for the same seed, on every machine.
-package struct Dice {
+/// Random numbers: the same for the same seed, on every machine.
+package struct SplitMix64 {
     private var state: UInt64
 
     package init(_ seed: UInt64) { state = seed }
