@@ -33,7 +33,7 @@ extension IdentitySettings {
     /// It calls an identity service. A static one reads files.
     fileprivate var makesCalls: Bool {
         switch kind {
-        case .fixed: false
+        case .staticToken: false
         case .appServices, .oauth, .gitHubApp: true
         }
     }

@@ -67,7 +67,7 @@ private struct IdentityTLSFiles {
 
     /// nil: the identity has no such file, or calls no service.
     init?(_ settings: IdentitySettings) {
-        if case .fixed = settings.kind { return nil }
+        if case .staticToken = settings.kind { return nil }
         (caFile, certificateFile, keyFile) = (settings.caFile, settings.certificateFile, settings.keyFile)
         if paths.isEmpty { return nil }
     }

@@ -29,7 +29,7 @@ struct LoginTrial: Sendable {
         /// Of routes.
         var findings: [OnlineCheck.Finding] = []
         /// The refresh token was refused.
-        var isOver = false
+        var hasSessionEnded = false
 
         /// The refresh token that is to be sent next.
         mutating func take(_ grant: Grant) {
@@ -54,7 +54,7 @@ struct LoginTrial: Sendable {
     }
 
     private func fetch(_ pending: ArraySlice<NamedVariant>, _ progress: Progress, _ reply: @escaping Reply) {
-        guard let named = pending.first, !progress.isOver else { return compareScopes(progress, reply) }
+        guard let named = pending.first, !progress.hasSessionEnded else { return compareScopes(progress, reply) }
         let call = CallProgress(.refresh)
         client.fetch(named.variant, by: proof(progress), progress: call) { outcome in
             var progress = progress
@@ -70,7 +70,7 @@ struct LoginTrial: Sendable {
             case .failure(let error):
                 confirm(progress) { progress in
                     var progress = progress
-                    let cost = progress.isOver ? "; \(VariantBlock.endsSession.message)" : ""
+                    let cost = progress.hasSessionEnded ? "; \(VariantBlock.endsSession.message)" : ""
                     progress.findings.append(.init(outcome: .failed, text: "\(place): \(error.operatorMessage)\(cost)"))
                     fetch(pending.dropFirst(), progress, reply)
                 }
@@ -82,14 +82,14 @@ struct LoginTrial: Sendable {
     private func confirm(_ progress: Progress, _ next: @escaping @Sendable (Progress) -> Void) {
         refresh(progress) { progress, outcome in
             var progress = progress
-            if case .failure(let error)? = outcome, error.verdict == .sessionDead { progress.isOver = true }
+            if case .failure(let error)? = outcome, error.verdict == .sessionDead { progress.hasSessionEnded = true }
             next(progress)
         }
     }
 
     /// A fetch with fewer scopes may have taken the others away from the session.
     private func compareScopes(_ progress: Progress, _ reply: @escaping Reply) {
-        guard progress.hasOwnScopes, !progress.isOver, let granted = progress.granted else {
+        guard progress.hasOwnScopes, !progress.hasSessionEnded, let granted = progress.granted else {
             return end(progress, reply)
         }
         refresh(progress) { progress, outcome in
@@ -133,8 +133,8 @@ struct LoginTrial: Sendable {
             let own = OnlineCheck.Finding(outcome: .reached, text: "\(place): a token for \(seconds) s, \(ending)")
             reply([own] + progress.findings)
         }
-        guard let token = progress.refreshToken, !progress.isOver else {
-            return done(progress.isOver ? "and its session has ended" : "which is dropped")
+        guard let token = progress.refreshToken, !progress.hasSessionEnded else {
+            return done(progress.hasSessionEnded ? "and its session has ended" : "which is dropped")
         }
         client.revoke(token) { done(Self.ending($0)) }
     }

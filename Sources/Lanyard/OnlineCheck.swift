@@ -90,7 +90,7 @@ package struct OnlineCheck: Sendable {
         configuration.identities.compactMap { identity -> Service? in
             let (service, url): (any IdentityClient, String)
             switch identity.kind {
-            case .fixed: return nil
+            case .staticToken: return nil
             case .appServices(let app):
                 service = AppServicesIdentity(
                     identity, app: app, tls: identityTLS.contents(of: identity), version: BuildVersion.number, on: loop,

@@ -162,7 +162,7 @@ final class SessionSources: Sendable {
         _ settings: IdentitySettings, _ tls: IdentityTLS
     ) throws(SystemError) -> ConfiguredIdentity {
         switch settings.kind {
-        case .fixed: return ConfiguredIdentity(settings.name, .fixed)
+        case .staticToken: return ConfiguredIdentity(settings.name, .staticToken)
         case .appServices(let app):
             let service = AppServicesIdentity(
                 settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
@@ -191,10 +191,10 @@ final class SessionSources: Sendable {
                 settings, source: .service(service),
                 credential: CredentialFileWatch(besides: identity.clientFiles, by: files, on: loop),
                 refreshTokens: refreshTokens)
-        case (.fixed, .fixed(let file)):
+        case (.staticToken, .staticToken(let file)):
             let feed = StaticIdentity(name: identity.name, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(settings, source: .feed(feed))
-        case (.fixed, .appServices), (.fixed, .oauth), (.fixed, .gitHubApp):
+        case (.staticToken, .appServices), (.staticToken, .oauth), (.staticToken, .gitHubApp):
             preconditionFailure("an identity service was made as a static identity")
         }
     }

@@ -96,11 +96,11 @@ public final class Emulator: Sendable {
         guard await state.options.snapshotPath != nil else { return }
         var saved = await state.changeCount
         while true {
-            let isOver = (try? await Task.sleep(for: .seconds(1))) == nil
+            let isCancelled = (try? await Task.sleep(for: .seconds(1))) == nil
             let count = await state.changeCount
             // A disk that is full may have room again. The next change tries once more.
             if count != saved, (try? await state.writeSnapshot()) != nil { saved = count }
-            if isOver { return }
+            if isCancelled { return }
         }
     }
 

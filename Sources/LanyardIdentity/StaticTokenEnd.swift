@@ -25,7 +25,7 @@ package struct StaticTokenEnd: Equatable, Sendable {
     /// - Returns: nil: the token names no end, or there is no usable one, which the configuration's own check reports.
     package static func finding(_ identity: IdentitySettings, at now: WallTime = .now) -> (path: String, text: String)?
     {
-        guard case .fixed(let path) = identity.kind,
+        guard case .staticToken(let path) = identity.kind,
             let content = try? SecretFile.read(path, bytesMax: SecretFile.credentialBytesMax),
             let token = try? FieldValueSecret.value(of: content.secret), let end = StaticTokenEnd(of: token)
         else { return nil }

@@ -8,7 +8,7 @@ package struct IdentitySettings: Equatable, Sendable {
         /// An installation of a GitHub App.
         case gitHubApp(GitHubApp)
         /// The file's content is the token; read again when it changes.
-        case fixed(tokenFile: String)
+        case staticToken(file: String)
     }
 
     /// An App Services application.
@@ -52,14 +52,14 @@ package struct IdentitySettings: Equatable, Sendable {
         case .appServices(let app): app.baseURL
         case .oauth(let client): client.issuerURL ?? client.endpoints.token
         case .gitHubApp(let app): app.baseURL
-        case .fixed: nil
+        case .staticToken: nil
         }
     }
 
     /// Secret files of the client itself, whose change may make a refused login succeed.
     package var clientFiles: [String] {
         switch kind {
-        case .appServices, .fixed: return []
+        case .appServices, .staticToken: return []
         case .gitHubApp(let app): return [app.keyFile]
         case .oauth(let client):
             let fields = client.tokenFields.compactMap {

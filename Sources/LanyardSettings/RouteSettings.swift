@@ -12,7 +12,7 @@ package struct RouteSettings: Equatable, Sendable {
     /// `strict` refuses each path that two readers could understand differently.
     package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
 
-    /// What happens to the upstream's own addresses in a response: they become the client's view of them, or pass.
+    /// What happens to the upstream's own addresses in a response: they become client-side addresses, or pass.
     package enum AddressPolicy: String, Sendable, CaseIterable { case rewrite, pass }
 
     /// The form of Lanyard's own responses to a POST: a problem, or an error of JSON-RPC, which is all that clients of MCP show. `auto` is

@@ -203,13 +203,13 @@ package final class LogPipe: Sendable {
     /// Sleeps until there is work. False if the thread is to end: an end was asked for, and no line waits.
     private func sleep() -> Bool {
         sleeper.fallAsleep()
-        let (isIdle, isOver) = state.withLock { state -> (Bool, Bool) in
+        let (isIdle, hasEnded) = state.withLock { state -> (Bool, Bool) in
             let isIdle = Self.isEmpty(state)
             if isIdle, state.isEnding { state.isStarted = false }
             return (isIdle && state.isStarted, !state.isStarted)
         }
         if isIdle { sleeper.wait() } else { sleeper.stayAwake() }
-        return !isOver
+        return !hasEnded
     }
 
     /// No line waits.

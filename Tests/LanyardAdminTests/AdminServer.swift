@@ -252,7 +252,7 @@ final class PlayedUsers: UserOperations {
         return SessionReport(users: known + others, activeUser: UserIndex(0))
     }
 
-    static let bob = UserView(status: status("bob", 3, .valid, account: "b0b"), userState: .active)
+    static let bob = ReportedUser(status: status("bob", 3, .valid, account: "b0b"), userState: .active)
 }
 
 /// The lines that a listener logs.

@@ -18,7 +18,7 @@ final class SaturatedLoops: Sendable {
 
     private let loops: [EventLoop]
     private let spun: [Counter]
-    private let isOver = Milestone()
+    private let stopped = Milestone()
     private let idleBefore: Double
 
     init() throws {
@@ -29,7 +29,7 @@ final class SaturatedLoops: Sendable {
         for (loop, counter) in zip(loops, spun) {
             loop.start()
             // More than one piece waits at any time, as behind a busy shard.
-            for _ in 0..<4 { Self.spin(on: loop, counter, until: isOver) }
+            for _ in 0..<4 { Self.spin(on: loop, counter, until: stopped) }
         }
     }
 
@@ -40,17 +40,17 @@ final class SaturatedLoops: Sendable {
     func stop() throws -> Share {
         let share = Share(
             spun: Double(spun.reduce(0) { $0 + $1.value }) / 1e9, idle: try ProcessorTime.idle() - idleBefore)
-        isOver.set()
+        stopped.set()
         for loop in loops { loop.stop() }
         return share
     }
 
-    private static func spin(on loop: EventLoop, _ counter: Counter, until isOver: Milestone) {
+    private static func spin(on loop: EventLoop, _ counter: Counter, until stopped: Milestone) {
         loop.post {
             let start = threadTime()
             while threadTime() - start < 500_000 {}
             counter.add(Int(threadTime() - start))
-            if !isOver.isSet { spin(on: loop, counter, until: isOver) }
+            if !stopped.isSet { spin(on: loop, counter, until: stopped) }
         }
     }
 

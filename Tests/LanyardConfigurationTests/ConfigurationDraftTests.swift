@@ -21,7 +21,7 @@ import Testing
         ),
         (.device, client + ["--scopes", "openid"], nil), (.authorizationCode, client, nil),
         (.refreshToken, client + ["--client-secret-file", "secret"], "secret"),
-        (.fixed, upstream + ["--token-file", "secret"], nil),
+        (.staticToken, upstream + ["--token-file", "secret"], nil),
         (.appServices, app + ["--email", "a@b.c", "--password-file", "secret"], nil),
     ]
 
@@ -80,7 +80,7 @@ import Testing
         for (flags, refresh, silent, asked) in [
             (Self.client, nil, Login.device, Login.device),
             (Self.client + ["--client-secret-file", "s"], nil, .clientCredentials, .clientCredentials),
-            (Self.client, "r", .refreshToken, .refreshToken), (["--token-file", "t"], nil, .fixed, .fixed),
+            (Self.client, "r", .refreshToken, .refreshToken), (["--token-file", "t"], nil, .staticToken, .staticToken),
             (["--app-id", "a"], nil, .appServices, .appServices), (["--issuer", "https://h"], nil, .device, nil),
             ([], nil, nil, nil),
         ] as [([String], String?, Login?, Login?)] {
@@ -97,7 +97,7 @@ import Testing
         for (flags, login, message) in [
             (["--token-file", "t"], Login.device, "--token-file does not belong to the login device"),
             (["--app-id", "t"], .clientCredentials, "--app-id does not belong to the login client_credentials"),
-            (["--issuer", "https://h"], .fixed, "--issuer does not belong to the login static"),
+            (["--issuer", "https://h"], .staticToken, "--issuer does not belong to the login static"),
             (["--scopes", "a"], .appServices, "--scopes does not belong to the login app_services"),
             (["--upstream", "http://h", "--upstream", "http://h"], .device, "--upstream is given twice"),
             (["--config", "x"], .device, "--config names a file to read"),
@@ -116,7 +116,7 @@ import Testing
             (Login.clientCredentials, ["--upstream", "--issuer", "--client-id", "--client-secret-file"]),
             (.device, ["--upstream", "--issuer", "--client-id"]),
             (.refreshToken, ["--upstream", "--issuer", "--client-id", "--refresh-token-file"]),
-            (.fixed, ["--upstream", "--token-file"]),
+            (.staticToken, ["--upstream", "--token-file"]),
             (.appServices, ["--upstream", "--app-id", "--base-url", "--email", "--password-file"]),
         ] {
             let draft = ConfigurationDraft(arguments: [], login: login, refreshTokenFile: nil, asks: true)

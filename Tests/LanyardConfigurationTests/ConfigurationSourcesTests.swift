@@ -294,7 +294,7 @@ import Testing
         ]
         #expect(load([], environment).configuration?.users.first?.login == .anonymous)
         let fixed = load(["--upstream", "http://127.0.0.1:1", "--token-file", key])
-        #expect(fixed.configuration?.identities.first?.kind == .fixed(tokenFile: key))
+        #expect(fixed.configuration?.identities.first?.kind == .staticToken(file: key))
         #expect(fixed.configuration?.users == [UserSettings(name: "default", identity: "default")])
     }
 

@@ -271,7 +271,7 @@ import Testing
         try folder.write("token", "t")
         let text = "identities: {i: {static: {token_credential: token}}}\nusers: {u: {identity: i}}\n" + Loading.routes
         let loaded = try Loading.load(text, environment: ["CREDENTIALS_DIRECTORY": folder.path]).loaded
-        #expect(loaded.configuration?.identities.first?.kind == .fixed(tokenFile: folder.file("token")))
+        #expect(loaded.configuration?.identities.first?.kind == .staticToken(file: folder.file("token")))
         #expect(
             try Loading.diagnostics(text) == [
                 "lanyard.yaml:1:45: identities.i.static.token_credential: systemd passed no credentials; "

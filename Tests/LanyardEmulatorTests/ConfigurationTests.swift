@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test("users are shown with all that belongs to them, calls with their path and app")
-    func views() async throws {
+    func contents() async throws {
         let it = try await Fixture()
         try await it.control(
             "POST", "/users",

@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test("journal, sessions, statistics, tokens and counts have the calls of this side")
-    func views() async throws {
+    func contents() async throws {
         let it = try await Fixture()
         let tokens = try await it.password([("scope", "api")])
         _ = try await it.refresh(tokens["refresh_token"].string)

@@ -262,7 +262,7 @@ import Testing
             try await onLoop {}
         }
         let iterations = try await onLoop {
-            endless.isOver = true
+            endless.isStopped = true
             return loop.iterations
         }
         // Turns are blocks of one serial queue: those that wait there now run before a block that is put behind them. A turn that finds
@@ -399,15 +399,15 @@ private final class Resumed: Watcher, @unchecked Sendable {
     override func resume() { work() }
 }
 
-/// Goes on until it is told.
+/// Continues until it is stopped.
 private final class Endless: Watcher, @unchecked Sendable {
     private let loop: EventLoop
-    var isOver = false
+    var isStopped = false
     init(on loop: EventLoop) {
         self.loop = loop
         super.init()
     }
-    override func resume() { if !isOver { loop.resumeLater(self) } }
+    override func resume() { if !isStopped { loop.resumeLater(self) } }
 }
 
 /// What a post waits for at most. Alone, since time is measured.

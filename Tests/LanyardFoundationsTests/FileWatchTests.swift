@@ -102,15 +102,15 @@ struct FileWatchTests {
     func writerDuringRead() async throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "12345678")
-        let (rounds, isOver) = (DispatchSemaphore(value: 0), Milestone())
+        let (rounds, stopped) = (DispatchSemaphore(value: 0), Milestone())
         defer {
-            isOver.set()
+            stopped.set()
             rounds.signal()
         }
         let code = DetachedThread.start {
             while true {
                 rounds.wait()
-                guard !isOver.isSet else { return }
+                guard !stopped.isSet else { return }
                 for _ in 0..<20 {
                     let writer = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
                     write(writer, "1234", 4)

@@ -136,7 +136,7 @@ import Testing
     func clocks() {
         for text in ForeignNumbers.httpDates {
             var clock = ServiceClock()
-            clock.learn(from: .success(Self.response(200, "{}") { $0.date = text }))
+            clock.update(from: .success(Self.response(200, "{}") { $0.date = text }))
             _ = clock.time()
             let again = clock.corrected(
                 by: .success(Self.response(400, "{}") { $0.date = "Fri, 31 Dec 9999 23:59:59 GMT" }))

@@ -94,7 +94,7 @@ struct StaticIdentityTests {
     @Test("a token that names its own end is named by check, with whether it has passed")
     func end() throws {
         let folder = try TemporaryFolder()
-        let identity = { (path: String) in IdentitySettings(name: "fixed", kind: .fixed(tokenFile: path)) }
+        let identity = { (path: String) in IdentitySettings(name: "fixed", kind: .staticToken(file: path)) }
         let token = Tokens.jwt(#"{"exp":1800000000}"#)
         for (now, words) in [(1_799_999_999, "which is still to come"), (1_800_000_000, "which has passed")] {
             let path = try folder.write("token", token + "\n")

@@ -137,7 +137,7 @@ struct ForeignUserTests {
         one.pass(2)
         one.toCall()
         try one.grant(refresh: "demo-2")
-        try #require(one.refresh == "demo-2" && one.revoked.isEmpty && one.coordinator.view.isDisplaced)
+        try #require(one.refresh == "demo-2" && one.revoked.isEmpty && one.coordinator.knownRecord.isDisplaced)
         return (one, two)
     }
 

@@ -342,7 +342,7 @@ struct LastTryTests {
         let former = other.disk.contents
         try other.connect()
         other.disk.contents = former
-        other.coordinator.learn(other.stored)
+        other.coordinator.recordStored(other.stored)
         #expect(other.coordinator.refreshToken.hasMadeLastTry)
     }
 

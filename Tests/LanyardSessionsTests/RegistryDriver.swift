@@ -6,7 +6,7 @@ import LanyardSettings
 /// A registry whose actions are recorded as words and carried out at once.
 struct RegistryDriver {
     static let service = "demo"
-    static let fixed = "fixed"
+    static let staticIdentity = "fixed"
 
     var registry: UserRegistry
     let names: UserNames
@@ -22,7 +22,7 @@ struct RegistryDriver {
         func configured(_ name: String, _ provider: String?, isStatic: Bool = false) -> RegisteredUser {
             stored.first { $0.name == name }
                 ?? RegisteredUser(
-                    name: name, index: names.index(of: name), identity: isStatic ? Self.fixed : Self.service,
+                    name: name, index: names.index(of: name), identity: isStatic ? Self.staticIdentity : Self.service,
                     isConfigured: true, configuredProvider: provider, isStatic: isStatic)
         }
         let users = [
@@ -30,7 +30,7 @@ struct RegistryDriver {
             configured("robot", nil, isStatic: true), configured("carol", nil),
         ]
         registry = UserRegistry(
-            users + stored.filter { !$0.isConfigured }, identities: [Self.service: false, Self.fixed: true],
+            users + stored.filter { !$0.isConfigured }, identities: [Self.service: false, Self.staticIdentity: true],
             configuredActive: active, remembered: remembered, activatesNext: next, names: names)
     }
 

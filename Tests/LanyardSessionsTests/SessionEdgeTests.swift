@@ -50,7 +50,7 @@ struct SessionEdgeTests {
     }
 
     /// Before the event: what else may have happened in the same state.
-    private static let weathers: [(String, @Sendable (SessionDriver) throws -> Void)] = [
+    private static let preparations: [(String, @Sendable (SessionDriver) throws -> Void)] = [
         ("at once", { _ in }),
         ("two hours later", { $0.pass(7200) }),
         ("with an attempt in progress", { attempt(of: $0) }),
@@ -67,7 +67,7 @@ struct SessionEdgeTests {
             { driver in
                 let error = IdentityError(.transient(retryAfter: .seconds(60)), message: "planned")
                 driver.context.recordRetryAfter(
-                    RetryState(restingUntil: driver.now + .seconds(60), because: error), error)
+                    RetryState(waitingUntil: driver.now + .seconds(60), because: error), error)
             }
         ),
     ]
@@ -84,11 +84,11 @@ struct SessionEdgeTests {
     @Test("no event takes an edge that is not listed", arguments: SessionState.allCases, [true, false])
     func closed(_ state: SessionState, _ hasCredential: Bool) throws {
         var seen: Set<FleetReport.Edge> = []
-        for (name, weather) in Self.weathers {
+        for (name, prepare) in Self.preparations {
             var place = 0
             while true {
                 let driver = try SessionTransitionTests.driver(in: state, hasCredential: hasCredential)
-                try weather(driver)
+                try prepare(driver)
                 let events = Self.events(for: driver)
                 guard driver.state == state, place < events.count else { break }
                 driver.handle(events[place])

@@ -86,24 +86,24 @@ struct SessionForcedRefreshTests {
         #expect(driver.token?.renewal == .possible(from: .past))
         driver.handle(.tokenRefused(1))
         let began = driver.now
-        #expect(driver.token?.renewal == .underWay)
+        #expect(driver.token?.renewal == .inProgress)
         driver.pass(2)
         try driver.grant()
         #expect(driver.token?.renewal == .possible(from: began + .seconds(10)))
         driver.pass(8)
         driver.handle(.tokenRefused(2))
-        #expect(driver.token?.renewal == .underWay)
+        #expect(driver.token?.renewal == .inProgress)
         try driver.fail(.transient(retryAfter: .seconds(100)))
         #expect(driver.token?.renewal == .failing(until: driver.now + .seconds(100)))
         driver.toDue()
-        #expect(driver.token?.renewal == .underWay)
+        #expect(driver.token?.renewal == .inProgress)
     }
 
     @Test("a refusal during a scheduled refresh starts no other one, and tells the shards to wait")
     func joined() throws {
         let driver = try SessionTransitionTests.driver(in: .refreshing)
         driver.handle(.tokenRefused(1))
-        #expect(driver.calls.count == 1 && driver.token?.renewal == .underWay)
+        #expect(driver.calls.count == 1 && driver.token?.renewal == .inProgress)
     }
 
     @Test("Rule 5: when the hourly budget is used up, shards know when the next refresh may be forced")

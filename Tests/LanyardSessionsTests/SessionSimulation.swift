@@ -11,7 +11,7 @@ import Testing
 /// happen.
 final class SessionSimulation: @unchecked Sendable {
     /// The service's behaviour in one call.
-    struct Fate {
+    struct Outcome {
         var latency: Double
         /// nil: the service grants the request.
         var verdict: IdentityError.Verdict?
@@ -34,7 +34,7 @@ final class SessionSimulation: @unchecked Sendable {
     /// Seconds between requests, on average.
     var requestInterval = 1.0
     /// Decides the behaviour of a call.
-    var service: (SessionCall, inout SeededGenerator) -> Fate = { _, _ in Fate(latency: 0.05) }
+    var service: (SessionCall, inout SeededGenerator) -> Outcome = { _, _ in Outcome(latency: 0.05) }
     private lazy var observer = CacheObserver(self)
     private lazy var tokenCache = TokenCache(source: observer)
     private var numbers: SeededGenerator
@@ -142,15 +142,15 @@ final class SessionSimulation: @unchecked Sendable {
         callTimes.append(driver.now)
         callTimes.removeAll { driver.now - $0 > .seconds(3600) }
         counts.mostCallsInAnHour = max(counts.mostCallsInAnHour, callTimes.count)
-        let fate = service(call, &numbers)
-        let at = driver.now + .seconds(fate.latency)
-        if let verdict = fate.verdict {
+        let outcome = service(call, &numbers)
+        let at = driver.now + .seconds(outcome.latency)
+        if let verdict = outcome.verdict {
             response = (at, .failed(IdentityError(verdict, message: "planned"), call))
         } else {
             // The service grants at some moment between request and response; the token's true life begins there.
             grants += 1
             trueExpiries[driver.context.generation.next.number] =
-                driver.now + .seconds(fate.latency * numbers.chance() + lifetime)
+                driver.now + .seconds(outcome.latency * numbers.chance() + lifetime)
             let refresh = call.kind == .login ? "refresh" : nil
             response = (
                 at, .granted(SessionDriver.grant(.seconds(lifetime), refresh: refresh, account: "a"), call)

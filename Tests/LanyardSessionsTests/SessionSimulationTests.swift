@@ -7,7 +7,8 @@ import Testing
 @Suite("Session: simulated days")
 struct SessionSimulationTests {
     /// A service with random transient failures for random periods, never a definite one.
-    private static func moody(_ harshness: Double) -> (SessionCall, inout SeededGenerator) -> SessionSimulation.Fate {
+    private static func moody(_ harshness: Double) -> (SessionCall, inout SeededGenerator) -> SessionSimulation.Outcome
+    {
         { _, numbers in
             let latency = numbers.chance() < 0.1 ? 30 * numbers.chance() : 0.2 * numbers.chance()
             guard numbers.chance() < harshness else { return .init(latency: latency) }
@@ -30,9 +31,9 @@ struct SessionSimulationTests {
         // A login is never refused here; a refused one would rightly end the session.
         let moods = Self.moody(harshness)
         simulation.service = { call, numbers in
-            var fate = moods(call, &numbers)
-            if call.kind == .login, fate.verdict == .sessionDead { fate.verdict = .transient(retryAfter: nil) }
-            return fate
+            var outcome = moods(call, &numbers)
+            if call.kind == .login, outcome.verdict == .sessionDead { outcome.verdict = .transient(retryAfter: nil) }
+            return outcome
         }
         simulation.driver.handle(.logIn)
         await simulation.run(max(lifetime * 60, 4000))

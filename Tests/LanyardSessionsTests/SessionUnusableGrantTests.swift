@@ -43,7 +43,7 @@ struct SessionUnusableGrantTests {
     @Test("one whose Retry-After is waited for counts")
     func afterRetryAfter() {
         let context = EventContext(instant: Instant(nanoseconds: 0), wall: WallTime(nanoseconds: 0), chance: 0)
-        let rest = RetryState(restingUntil: context.instant, because: Self.error("new"))
+        let rest = RetryState(waitingUntil: context.instant, because: Self.error("new"))
         let call = SessionCall(
             number: 1, kind: .login, cause: .retry, startedAt: context.instant, startedAtWall: context.wall)
         let next = rest.calling(call).failed(

@@ -51,7 +51,7 @@ struct StartupCheckTests {
         var settings = LoginSettings()
         settings.exitOnRefusal = true
         var start = StartupCheck(settings)
-        #expect(start.verdict([Self.ready]) == nil && start.isOver)
+        #expect(start.verdict([Self.ready]) == nil && start.hasEnded)
         #expect(start.verdict([Self.refused]) == nil)
         var other = StartupCheck(settings)
         #expect(other.verdict([Self.refused]) == 77)

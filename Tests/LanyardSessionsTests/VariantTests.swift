@@ -650,7 +650,7 @@ struct VariantTests {
         try #require(driver.call == nil && driver.state == .stale)
         driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         let token = try #require(driver.variant(1))
-        #expect(token.waitsFrom == .never && token.renewal != .underWay && driver.call == nil)
+        #expect(token.waitsFrom == .never && token.renewal != .inProgress && driver.call == nil)
         let status = driver.coordinator.variantStatus(
             at: EventContext(instant: driver.now, wall: driver.wall, chance: 0))
         #expect(status[0].state == .stale && status[0].lastError?.contains("refresh token") == true)

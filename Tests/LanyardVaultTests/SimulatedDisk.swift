@@ -4,7 +4,7 @@ import LanyardVault
 
 /// The store's folder on a machine that can lose power. Changes that were not synced are then lost, or kept in part at random.
 ///
-/// Each process on the machine has its own view (`process`). Any of its calls can fail, be cut short or end the process.
+/// Each process on the machine calls it by a value of its own (`process`). Any of these calls can fail, be cut short or end the process.
 final class SimulatedDisk: Sendable {
     /// A file call.
     enum Step: String, CaseIterable, Sendable {
@@ -12,7 +12,7 @@ final class SimulatedDisk: Sendable {
     }
 
     /// The outcome of a call.
-    enum Fate: Equatable, Sendable {
+    enum Outcome: Equatable, Sendable {
         case done
         /// The call fails with this `errno` and has no effect.
         case fails(CInt)
@@ -92,11 +92,11 @@ final class SimulatedDisk: Sendable {
 
     /// A process on this machine.
     ///
-    /// - Parameter fate: called before each call, with the call's number in this process, from 0.
+    /// - Parameter outcome: called before each call, with the call's number in this process, from 0.
     func process(
-        fate: @escaping @Sendable (Step, _ name: String, _ number: Int) -> Fate = { _, _, _ in .done }
+        outcome: @escaping @Sendable (Step, _ name: String, _ number: Int) -> Outcome = { _, _, _ in .done }
     ) -> SimulatedProcess {
-        SimulatedProcess(on: self, number: machine.withLock { $0.number() }, fate: fate)
+        SimulatedProcess(on: self, number: machine.withLock { $0.number() }, outcome: outcome)
     }
 
     // MARK: The machine

@@ -2,21 +2,21 @@ import Glibc
 import LanyardFoundations
 import LanyardVault
 
-/// The view of one process on a `SimulatedDisk`. After its death every call fails and its locks are free.
+/// The file calls of one process on a `SimulatedDisk`. After its death every call fails and its locks are free.
 final class SimulatedProcess: StoreDisk {
     let owner: UInt32 = 1000
     private let disk: SimulatedDisk
     private let number: Int
-    private let fate: @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Fate
+    private let outcome: @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Outcome
     private let count = Guarded(0)
 
     init(
         on disk: SimulatedDisk, number: Int,
-        fate: @escaping @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Fate
+        outcome: @escaping @Sendable (SimulatedDisk.Step, String, Int) -> SimulatedDisk.Outcome
     ) {
         self.disk = disk
         self.number = number
-        self.fate = fate
+        self.outcome = outcome
     }
 
     /// Calls so far.
@@ -88,13 +88,13 @@ final class SimulatedProcess: StoreDisk {
 
     private static let dead = DiskError(EIO, "living on: the process has died")
 
-    private func next(_ step: SimulatedDisk.Step, _ name: String) -> SimulatedDisk.Fate {
+    private func next(_ step: SimulatedDisk.Step, _ name: String) -> SimulatedDisk.Outcome {
         guard !isDead else { return .diesBefore }
         let number = count.withLock { count in
             defer { count += 1 }
             return count
         }
-        return fate(step, name, number)
+        return outcome(step, name, number)
     }
 
     private final class Draft: DiskWriter {
@@ -109,8 +109,8 @@ final class SimulatedProcess: StoreDisk {
         }
 
         func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int {
-            let fate = process.next(.write, name)
-            switch fate {
+            let outcome = process.next(.write, name)
+            switch outcome {
             case .done: return try process.disk.write(bytes, max: .max, to: inode)
             case .short(let count): return try process.disk.write(bytes, max: max(1, count), to: inode)
             case .fails(let code): throw DiskError(code, "writing")

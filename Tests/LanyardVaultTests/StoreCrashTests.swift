@@ -42,21 +42,22 @@ import Testing
         var random = SeededGenerator(6)
         var (old, new) = (0, 0)
         for how in End.allCases {
-            for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+            for outcome in [SimulatedDisk.Outcome.diesBefore, .diesAfter] {
                 for round in 0..<10 {
                     var place = 0
                     while true {
                         let disk = try machine()
                         let place_ = place
-                        let process = disk.process { _, _, number in number == place_ ? fate : .done }
+                        let process = disk.process { _, _, number in number == place_ ? outcome : .done }
                         let file = try StoreSamples.file(on: process)
                         let isConfirmed = (try? file.commit([Self.second], now: .now)) != nil
                         let hasDied = process.isDead
                         end(how, disk, &random)
                         let contents = try reopened(disk)
                         let id = try #require(contents["alice"]?.session?.id)
-                        #expect(id == 1 || id == 2, "\(how), \(fate), call \(place)")
-                        #expect(!isConfirmed || id == 2, "\(how), \(fate), call \(place): an answered write was lost")
+                        #expect(id == 1 || id == 2, "\(how), \(outcome), call \(place)")
+                        #expect(
+                            !isConfirmed || id == 2, "\(how), \(outcome), call \(place): an answered write was lost")
                         if id == 1 { old += 1 } else { new += 1 }
                         // The last round of calls: nothing was left to die at.
                         if !hasDied { break }
@@ -73,10 +74,10 @@ import Testing
     func firstStart() throws {
         var random = SeededGenerator(7)
         for how in End.allCases {
-            for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+            for outcome in [SimulatedDisk.Outcome.diesBefore, .diesAfter] {
                 for place in 0..<16 {
                     let disk = SimulatedDisk()
-                    let process = disk.process { _, _, number in number == place ? fate : .done }
+                    let process = disk.process { _, _, number in number == place ? outcome : .done }
                     let opened = try? OpenedStore.open(try StoreSamples.file(on: process))
                     end(how, disk, &random)
                     let contents = try reopened(disk)
@@ -93,10 +94,10 @@ import Testing
     func rekeying() throws {
         var random = SeededGenerator(8)
         for how in End.allCases {
-            for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+            for outcome in [SimulatedDisk.Outcome.diesBefore, .diesAfter] {
                 for place in 0..<14 {
                     let disk = try machine()
-                    let process = disk.process { _, _, number in number == place ? fate : .done }
+                    let process = disk.process { _, _, number in number == place ? outcome : .done }
                     let file = try StoreSamples.file(on: process)
                     let isDone = (try? file.reseal(with: StandInSealing(key: 2))) != nil
                     end(how, disk, &random)
@@ -239,10 +240,10 @@ import Testing
     func start() throws {
         var random = SeededGenerator(9)
         for how in End.allCases {
-            for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+            for outcome in [SimulatedDisk.Outcome.diesBefore, .diesAfter] {
                 for place in 0..<12 {
                     let disk = try machine()
-                    let process = disk.process { _, _, number in number == place ? fate : .done }
+                    let process = disk.process { _, _, number in number == place ? outcome : .done }
                     _ = try? OpenedStore.open(try StoreSamples.file(on: process))
                     end(how, disk, &random)
                     #expect(try reopened(disk)["alice"]?.session?.id == 1)

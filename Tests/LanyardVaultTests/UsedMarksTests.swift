@@ -255,15 +255,15 @@ import Testing
 
     @Test("a process that dies while it marks a token leaves a store that opens, with the mark or without")
     func crash() throws {
-        for fate in [SimulatedDisk.Fate.diesBefore, .diesAfter] {
+        for outcome in [SimulatedDisk.Outcome.diesBefore, .diesAfter] {
             let disk = try Self.machine()
-            let process = disk.process { step, _, _ in step == .overwrite ? fate : .done }
+            let process = disk.process { step, _, _ in step == .overwrite ? outcome : .done }
             let file = try StoreSamples.file(on: process)
             _ = try file.begin()
             disk.setRoom(0)
             Self.fail(Self.intent(), file)
             disk.losePower()
-            #expect(try Self.intent(on: disk)?.tries == (fate == .diesAfter ? 1 : nil))
+            #expect(try Self.intent(on: disk)?.tries == (outcome == .diesAfter ? 1 : nil))
         }
     }
 

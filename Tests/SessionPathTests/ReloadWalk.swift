@@ -216,13 +216,13 @@ final class ReloadWalk {
     // MARK: What is compared
 
     /// The users and the active one, as an operator sees them.
-    private static func view(_ service: SessionService, without waived: Set<String> = []) -> [String] {
+    private static func shownUsers(_ service: SessionService, without waived: Set<String> = []) -> [String] {
         let report = service.report
         // A user whose account another one has at its login stays refused until its next login; a restart tries it again.
-        let users = report.views.filter { !waived.contains($0.status.user) }.map { view in
-            let account = view.status.accountID ?? "-"
-            let state = "\(view.userState) \(view.status.state) \(view.status.reason)"
-            return "\(view.status.user) at \(view.status.identity) \(account) \(state)"
+        let users = report.reportedUsers.filter { !waived.contains($0.status.user) }.map { user in
+            let account = user.status.accountID ?? "-"
+            let state = "\(user.userState) \(user.status.state) \(user.status.reason)"
+            return "\(user.status.user) at \(user.status.identity) \(account) \(state)"
         }
         let active = report.users.first { $0.index == report.activeUser }?.user
         return users.sorted() + ["active \(active ?? "none")"]
@@ -234,7 +234,7 @@ final class ReloadWalk {
         let stored = contents.users.map { user in
             "\(user.name) at \(user.identity) \(user.version) \(user.isAdded) \(user.isLoggedOut) \(user.intent != nil)"
         }
-        return Self.view(service) + stored + ["\(String(describing: contents.active))"]
+        return Self.shownUsers(service) + stored + ["\(String(describing: contents.active))"]
     }
 
     /// What differs from a start with the same file and the same store, in words.
@@ -247,7 +247,7 @@ final class ReloadWalk {
         defer { restarted.stop() }
         let waived = Set(service.report.users.filter { $0.reason == .accountInUse }.map(\.user))
         let (present, expected) = (
-            Self.view(service, without: waived), Self.view(restarted, without: waived)
+            Self.shownUsers(service, without: waived), Self.shownUsers(restarted, without: waived)
         )
         let twice = Dictionary(grouping: service.report.users.map(\.user)) { $0 }.filter { $1.count > 1 }.keys
         return (present == expected ? [] : ["\(present) in place of \(expected)"])

@@ -60,7 +60,7 @@ import Testing
         let kind: ConfiguredIdentity.Kind =
             switch source {
             case .service(let service): .service(service, RefreshTokenSettings())
-            case .feed: .fixed
+            case .feed: .staticToken
             }
         let configuration = SessionConfiguration(
             users: users, identities: [ConfiguredIdentity("demo", kind)], settings: SessionSettings(refresh: refresh))

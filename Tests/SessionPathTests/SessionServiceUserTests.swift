@@ -36,12 +36,12 @@ import Testing
 
         /// Adds a user whose account the emulator has.
         @discardableResult
-        func add(_ name: String) async throws -> UserView {
+        func add(_ name: String) async throws -> ReportedUser {
             let response = await ask(.add(name: name, identity: "demo", SessionServiceUserTests.email(name)))
-            guard case .success(.added(let view, isStored: _)) = response else {
+            guard case .success(.added(let reported, isStored: _)) = response else {
                 throw TestFailure("\(name) did not come: \(response)")
             }
-            return view
+            return reported
         }
 
         func ask(_ request: UserCall) async -> Result<UserOutcome, UserError> {
@@ -51,7 +51,7 @@ import Testing
         }
 
         /// The known users, each with its state.
-        var users: [String] { service.report.views.map { "\($0.status.user):\($0.userState.rawValue)" } }
+        var users: [String] { service.report.reportedUsers.map { "\($0.status.user):\($0.userState.rawValue)" } }
 
         func becomes(_ users: [String]) async throws {
             try await eventually("\(users)") { self.users == users }
@@ -91,8 +91,8 @@ import Testing
     func restart() async throws {
         try await live { life in
             for name in ["carol", "bob"] {
-                let view = try await life.add(name)
-                #expect(view.userState == .active && view.status.state == .valid)
+                let reported = try await life.add(name)
+                #expect(reported.userState == .active && reported.status.state == .valid)
             }
             #expect(life.users == ["alice:inactive", "carol:inactive", "bob:active"])
             _ = await life.ask(.activate("carol"))
@@ -123,11 +123,11 @@ import Testing
     func loggedOut() async throws {
         try await live { life in
             guard
-                case .success(.loggedOut(let view?, .confirmed, isStored: true)) = await life.ask(.logOut("alice"))
+                case .success(.loggedOut(let reported?, .confirmed, isStored: true)) = await life.ask(.logOut("alice"))
             else {
                 throw TestFailure("not logged out")
             }
-            #expect(view.userState == .loggedOut)
+            #expect(reported.userState == .loggedOut)
         }
         try await live(to: ["alice:logged_out"]) { life in
             #expect(life.service.report.activeUser == nil)
@@ -378,10 +378,10 @@ import Testing
         try await live { life in
             try await life.add("bob")
             store.fails(true)
-            guard case .success(.user(let view, isStored: false)) = await life.ask(.activate("alice")) else {
+            guard case .success(.user(let reported, isStored: false)) = await life.ask(.activate("alice")) else {
                 throw TestFailure("not switched")
             }
-            #expect(view.userState == .active)
+            #expect(reported.userState == .active)
             #expect(life.published.active == UserIndex(0))
             #expect(life.service.report.isStoreFailing)
             #expect(store.contents.active?.user == "bob")

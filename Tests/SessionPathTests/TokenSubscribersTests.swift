@@ -18,7 +18,7 @@ import Testing
         /// The number of the token, and what it says of its renewal.
         var text: String {
             guard case .token(let token) = availability else { return "none" }
-            return token.renewal == .underWay ? "\(token.generation) in renewal" : "\(token.generation)"
+            return token.renewal == .inProgress ? "\(token.generation) in renewal" : "\(token.generation)"
         }
     }
 
@@ -79,7 +79,7 @@ import Testing
             return switch cache.handleRefusal(generation, of: user, accountEpoch: 1, at: now, forces: true) {
             case .renewed(let token): "renewed \(token.generation)"
             case .awaited: "awaited"
-            case .underWay: "in renewal"
+            case .inProgress: "in renewal"
             case .coolingDown: "cooling down"
             case .replaced: "replaced"
             case .unchanged: "unchanged"

@@ -157,7 +157,7 @@ import Testing
         store.fails(true)
         refresh("alice", of: service)
         try reload(service, [("bob", one)])
-        #expect(service.loop.perform { service.slots.retiring.map(\.name) } == ["alice"])
+        #expect(service.loop.perform { service.runnerTable.retiring.map(\.name) } == ["alice"])
         service.drain(within: .seconds(10), rotations: .seconds(60))
         let step = service.loop.perform { if case .draining(let step) = service.life { "\(step)" } else { "" } }
         #expect(step == "\(DrainStep.lastWrites)", "the limit has passed")

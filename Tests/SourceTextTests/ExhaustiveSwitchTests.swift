@@ -251,8 +251,8 @@ import Testing
     @Test(
         "a case of a switch, or another value's case of the same name, is none",
         arguments: [
-            "case .foreign: noteForeign(user)", "case .same, .sameTokens: true",
-            "case .ended: view.base == endedVersion",
+            "case .foreign: recordForeignUser(user)", "case .same, .sameTokens: true",
+            "case .ended: knownRecord.base == endedVersion",
             "if variant.session.state == .loggedOut {", "known.base == .absent", "// relation == .ended",
             "case .older: isOlder = true", "if case .refused = session {",
         ])

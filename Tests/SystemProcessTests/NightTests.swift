@@ -172,9 +172,9 @@ import Testing
 
     @Test("the parked requests are at their limit: the response and the status name it")
     func parked() async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
-        let upstream = try RawServer { _ in .response().after(isOver, "the test has ended") }
+        let released = Milestone()
+        defer { released.set() }
+        let upstream = try RawServer { _ in .response().after(released, "the test has ended") }
         let sockets = try TemporaryFolder()
         let admin = RawEndpoint.unix(sockets.file("admin.sock"))
         let lanyard = try await LanyardProcess.start(

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test("a request in progress, its upload and a tunnel continue to the upstream that they began with")
-    func underWay() async throws {
+    func inProgress() async throws {
         let gate = Milestone()
         let lanyard = try await ReloadedLanyard { request in
             if request.message.target == "/tunnel" {

@@ -77,7 +77,7 @@ final class ReloadedUsers: Sendable {
     }
 
     /// What a restart with the present configuration makes of a copy of the store. The running process is not touched.
-    func viewAfterRestart() async throws -> [String] {
+    func shownUsersAfterRestart() async throws -> [String] {
         let copy = folder.file("copy")
         try? FileManager.default.removeItem(atPath: copy)
         try FileManager.default.copyItem(atPath: folder.file("state"), toPath: copy)
@@ -89,13 +89,13 @@ final class ReloadedUsers: Sendable {
         try await eventually("no user is in a transition") {
             try await restarted.admin.status().users.allSatisfy { !["logging_in", "refreshing"].contains($0.session) }
         }
-        let view = try await Self.view(restarted)
+        let shown = try await Self.shownUsers(restarted)
         try await restarted.kill()
-        return view
+        return shown
     }
 
     /// What an operator sees of each user that a restart must show as well.
-    static func view(_ lanyard: DeviceProcess) async throws -> [String] {
+    static func shownUsers(_ lanyard: DeviceProcess) async throws -> [String] {
         let status = try await lanyard.admin.call("GET", "/v1/status")
         let users = status["users"].array.map { user in
             ["name", "identity", "user_id", "state", "session"].map { user[$0].string ?? "-" }.joined(separator: " ")
@@ -112,7 +112,7 @@ final class ReloadedUsers: Sendable {
                     && users.allSatisfy { $0.session != "logged_out" || $0.name == "carol" }
             }
         } catch {
-            throw TestFailure("\(error): \(try await view(lanyard)); it said:\n\(lanyard.process.log)")
+            throw TestFailure("\(error): \(try await shownUsers(lanyard)); it said:\n\(lanyard.process.log)")
         }
     }
 

@@ -26,13 +26,13 @@ final class ReloadedWalk {
     static func run(seed: UInt64, steps: Int, restartsEach: Int) async throws {
         let walk = try await ReloadedWalk(seed: seed)
         for step in 1...steps {
-            let before = try await walk.view()
+            let before = try await walk.shownUsers()
             let isDone = try await walk.step()
-            let after = try await walk.view()
+            let after = try await walk.shownUsers()
             let story = "seed \(seed), step \(step)\n\(walk.story.joined(separator: "\n"))"
             if !isDone { #expect(after == before, "\(story)") }
             guard step % restartsEach == 0 else { continue }
-            let restarted = try await walk.viewAfterRestart()
+            let restarted = try await walk.shownUsersAfterRestart()
             #expect(after.sorted() == restarted.sorted(), "\(story)")
         }
         #expect(try await walk.lanyard.process.terminate() == .code(143))
@@ -104,8 +104,8 @@ final class ReloadedWalk {
     }
 
     /// What an operator sees.
-    func view() async throws -> [String] { try await ReloadedUsers.view(lanyard) }
+    func shownUsers() async throws -> [String] { try await ReloadedUsers.shownUsers(lanyard) }
 
     /// What a restart makes of the same file and store.
-    func viewAfterRestart() async throws -> [String] { try await bench.viewAfterRestart() }
+    func shownUsersAfterRestart() async throws -> [String] { try await bench.shownUsersAfterRestart() }
 }

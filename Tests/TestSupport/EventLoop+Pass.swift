@@ -60,20 +60,20 @@ extension [EventLoop] {
 
     /// The loops' time stands here.
     private func settle(_ waitsForReplies: Bool) {
-        var isOver = false
-        while !isOver {
+        var isSettled = false
+        while !isSettled {
             // Asked before the round, which then handles what follows from a reply.
             let isWaiting = waitsForReplies && contains(where: \.awaitsReplies)
-            isOver = true
-            for loop in self where loop.perform({ loop.runDueWork() }) { isOver = false }
-            guard isOver, isWaiting else { continue }
+            isSettled = true
+            for loop in self where loop.perform({ loop.runDueWork() }) { isSettled = false }
+            guard isSettled, isWaiting else { continue }
             do {
                 try blockUntil("all replies have come") { !contains(where: \.awaitsReplies) }
             } catch {
                 Issue.record(error)
                 return
             }
-            isOver = false
+            isSettled = false
         }
     }
 }

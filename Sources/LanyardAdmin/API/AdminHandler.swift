@@ -98,8 +98,8 @@ final class AdminHandler: Sendable {
         case .users:
             pages.async { [self] in finish(AdminResponses.users(sources.users.report), call, nil, peer, reply) }
         case .user(let name):
-            let view = sources.users.report.view(of: name)
-            finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
+            let reported = sources.users.report.user(named: name)
+            finish(reported.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
         case .loginResult(let name, let id): finish(browserLogins.report(name, id), call, name, peer, reply)
         case .cancelLogin(let name, let id): finish(browserLogins.cancel(name, id), call, name, peer, reply)
         case .activate(let name): performUserCall(.activate(name), name, call, peer, reply)
@@ -129,7 +129,7 @@ final class AdminHandler: Sendable {
     /// Whose service the call waits for; nil: its body says it, or none.
     func identity(of call: AdminCall) -> String? {
         if case .emailPassword(let identity, _) = call { return identity }
-        return call.userName.flatMap { sources.users.report.view(of: $0)?.status.identity }
+        return call.userName.flatMap { sources.users.report.user(named: $0)?.status.identity }
     }
 
     /// Sends the response of a call that is not performed, and writes its audit line.
@@ -184,7 +184,7 @@ final class AdminHandler: Sendable {
     /// The user in the response. A login may end in the account of another user than the call named; no user then has that name.
     private static func userName(of result: Result<UserOutcome, UserError>) -> String? {
         switch result {
-        case .success(.added(let view, _)), .success(.user(let view, _)): view.status.user
+        case .success(.added(let reported, _)), .success(.user(let reported, _)): reported.status.user
         default: nil
         }
     }
@@ -193,17 +193,17 @@ final class AdminHandler: Sendable {
         _ result: Result<UserOutcome, UserError>, _ name: String?, _ call: AdminCall
     ) -> OperatorResponse {
         switch result {
-        case .success(.added(let view, let isStored)): AdminResponses.added(view, isStored: isStored)
-        case .success(.user(let view, let isStored)): AdminResponses.user(view, isStored: isStored)
+        case .success(.added(let reported, let isStored)): AdminResponses.added(reported, isStored: isStored)
+        case .success(.user(let reported, let isStored)): AdminResponses.user(reported, isStored: isStored)
         case .success(.refreshed(let expiry)): AdminResponses.refreshed(expiry)
-        case .success(.loggedOut(let view, let revocation, let isStored)):
-            AdminResponses.loggedOut(view, name: name ?? "", revocation, isStored: isStored)
+        case .success(.loggedOut(let reported, let revocation, let isStored)):
+            AdminResponses.loggedOut(reported, name: name ?? "", revocation, isStored: isStored)
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
         case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
         case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)
         case .success(.accessTokens(let tokens)): AdminResponses.accessTokens(tokens)
         case .failure(let error):
-            .problem(error, user: name, session: name.flatMap { sources.users.report.view(of: $0)?.status })
+            .problem(error, user: name, session: name.flatMap { sources.users.report.user(named: $0)?.status })
         }
     }
 

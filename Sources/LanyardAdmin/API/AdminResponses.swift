@@ -61,10 +61,10 @@ enum AdminResponses {
     /// `GET /v1/users/{user}`, and the response of most calls about one user.
     ///
     /// - Parameter isStored: the change survives a restart; nil: nothing was changed.
-    static func user(_ view: UserView, status: Int = 200, isStored: Bool? = nil) -> OperatorResponse {
+    static func user(_ reported: ReportedUser, status: Int = 200, isStored: Bool? = nil) -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
-        writeMembers(of: view, into: &body)
+        writeMembers(of: reported, into: &body)
         if let isStored {
             body.key("stored")
             body.bool(isStored)
@@ -74,9 +74,9 @@ enum AdminResponses {
     }
 
     /// A new user; `Location` names its path (RFC 9110 §10.2.2).
-    static func added(_ view: UserView, isStored: Bool) -> OperatorResponse {
-        var response = user(view, status: 201, isStored: isStored)
-        response.fields.append("Location: /v1/users/\(view.status.user)")
+    static func added(_ reported: ReportedUser, isStored: Bool) -> OperatorResponse {
+        var response = user(reported, status: 201, isStored: isStored)
+        response.fields.append("Location: /v1/users/\(reported.status.user)")
         return response
     }
 
@@ -90,22 +90,22 @@ enum AdminResponses {
     }
 
     /// - Parameters:
-    ///   - view: nil if the user was removed with its session.
+    ///   - reported: nil if the user was removed with its session.
     ///   - name: the name in the call.
     ///   - isStored: the change survives a restart.
-    static func loggedOut(_ view: UserView?, name: String, _ revocation: RevocationState, isStored: Bool)
+    static func loggedOut(_ reported: ReportedUser?, name: String, _ revocation: RevocationState, isStored: Bool)
         -> OperatorResponse
     {
         var body = JSONWriter()
         body.beginObject()
-        if let view {
-            writeMembers(of: view, into: &body)
+        if let reported {
+            writeMembers(of: reported, into: &body)
         } else {
             body.key("name")
             body.string(name)
         }
         body.key("removed")
-        body.bool(view == nil)
+        body.bool(reported == nil)
         body.key("revoked")
         body.bool(revocation == .confirmed)
         body.key("revocation")
@@ -226,16 +226,16 @@ enum AdminResponses {
     private static func writeUsers(_ report: SessionReport, into body: inout JSONWriter) {
         body.key("users")
         body.beginArray()
-        for view in report.views {
+        for reported in report.reportedUsers {
             body.beginObject()
-            writeMembers(of: view, into: &body)
+            writeMembers(of: reported, into: &body)
             body.endObject()
         }
         body.endArray()
     }
 
-    private static func writeMembers(of view: UserView, into body: inout JSONWriter) {
-        let user = view.status
+    private static func writeMembers(of reported: ReportedUser, into body: inout JSONWriter) {
+        let user = reported.status
         body.key("name")
         body.string(user.user)
         body.key("identity")
@@ -243,7 +243,7 @@ enum AdminResponses {
         body.key("user_id")
         write(user.accountID, into: &body)
         body.key("state")
-        body.string(view.userState.rawValue)
+        body.string(reported.userState.rawValue)
         body.key("session")
         body.string(user.state.rawValue)
         body.key("generation")

@@ -19,7 +19,7 @@ final class BrowserLoginRegistry: Sendable {
         case pending(BrowserLoginPrompt)
         /// The session takes the tokens.
         case finishing(BrowserLoginPrompt?)
-        case done(UserView, isStored: Bool)
+        case done(ReportedUser, isStored: Bool)
         case failed(OperatorResponse)
     }
 
@@ -46,7 +46,7 @@ final class BrowserLoginRegistry: Sendable {
     /// How the user logs in if the call names no kind; nil: not in a browser.
     func configuredKind(of user: String) -> LoginKind? { find(user, identity(of: user))?.configured }
 
-    private func identity(of user: String) -> String? { users.report.view(of: user)?.status.identity }
+    private func identity(of user: String) -> String? { users.report.user(named: user)?.status.identity }
 
     /// Begins a login. One that is in progress for the same user ends: its command may be gone, and its code is worth nothing then.
     ///
@@ -91,7 +91,7 @@ final class BrowserLoginRegistry: Sendable {
     }
 
     private func problem(_ error: UserError, _ user: String) -> OperatorResponse {
-        .problem(error, user: user, session: users.report.view(of: user)?.status)
+        .problem(error, user: user, session: users.report.user(named: user)?.status)
     }
 
     private static func replaced(_ user: String) -> OperatorResponse {
@@ -135,8 +135,8 @@ final class BrowserLoginRegistry: Sendable {
                 // Tokens that no session has taken.
                 service.discard(method)
                 switch result {
-                case .success(.user(let view, let isStored)), .success(.added(let view, let isStored)):
-                    end(user, id, .done(view, isStored: isStored))
+                case .success(.user(let reported, let isStored)), .success(.added(let reported, let isStored)):
+                    end(user, id, .done(reported, isStored: isStored))
                 case .success: end(user, id, .failed(problem(.notLoggedIn, user)))
                 case .failure(let error): end(user, id, .failed(problem(error, user)))
                 }
@@ -264,10 +264,10 @@ final class BrowserLoginRegistry: Sendable {
             body.string("pending")
             write(prompt, entry.kind, into: &body)
         case .finishing: body.string("finishing")
-        case .done(let view, let isStored):
+        case .done(let reported, let isStored):
             body.string("done")
             body.key("user")
-            body.raw(String(decoding: AdminResponses.user(view, isStored: isStored).body, as: UTF8.self))
+            body.raw(String(decoding: AdminResponses.user(reported, isStored: isStored).body, as: UTF8.self))
         case .failed(let problem):
             body.string("failed")
             body.key("problem")

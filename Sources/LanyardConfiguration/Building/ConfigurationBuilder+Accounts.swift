@@ -47,7 +47,7 @@ extension ConfigurationBuilder {
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
             guard let file = secret(inner, "token_file", shown: "\(shown).static", sent: .token) else { return nil }
-            identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
+            identity = IdentitySettings(name: name, kind: .staticToken(file: file))
         case "oauth2":
             guard
                 let settings = oauth(
@@ -105,7 +105,7 @@ extension ConfigurationBuilder {
     ) {
         guard identity.caFile ?? identity.certificateFile ?? identity.keyFile != nil else { return }
         switch identity.kind {
-        case .fixed:
+        case .staticToken:
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
             )

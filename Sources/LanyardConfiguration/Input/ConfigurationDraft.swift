@@ -9,7 +9,7 @@ package struct ConfigurationDraft {
         case device
         case authorizationCode = "authorization_code"
         case refreshToken = "refresh_token"
-        case fixed = "static"
+        case staticToken = "static"
         case appServices = "app_services"
 
         /// One line for the question.
@@ -19,7 +19,7 @@ package struct ConfigurationDraft {
             case .device: "OAuth 2.0: you confirm in a browser anywhere, with a code"
             case .authorizationCode: "OAuth 2.0: you log in with a browser on this machine"
             case .refreshToken: "OAuth 2.0: a refresh token that you have in a file"
-            case .fixed: "a token in a file that another program renews"
+            case .staticToken: "a token in a file that another program renews"
             case .appServices: "App Services: e-mail address and password"
             }
         }
@@ -31,14 +31,14 @@ package struct ConfigurationDraft {
         package var wantsStore: Bool {
             switch self {
             case .device, .authorizationCode, .refreshToken, .appServices: true
-            case .clientCredentials, .fixed: false
+            case .clientCredentials, .staticToken: false
             }
         }
 
         fileprivate var kind: ConfigurationShortForm.Kind {
             switch self {
             case .clientCredentials, .device, .authorizationCode, .refreshToken: .oauth
-            case .fixed: .fixed
+            case .staticToken: .staticToken
             case .appServices: .appServices
             }
         }
@@ -110,7 +110,7 @@ package struct ConfigurationDraft {
 
     private var likelyLogin: Login? {
         if refreshTokenFile != nil { return .refreshToken }
-        if has("--token-file") { return .fixed }
+        if has("--token-file") { return .staticToken }
         if Self.appServicesFlags.contains(where: has) { return .appServices }
         if has("--client-secret-file") { return .clientCredentials }
         // On a terminal the operator chooses between the logins without a secret.
@@ -128,7 +128,7 @@ package struct ConfigurationDraft {
     private mutating func reportForeignFlags() {
         guard let login else { return }
         var foreign: [String] = []
-        if login.kind != .fixed { foreign.append("--token-file") }
+        if login.kind != .staticToken { foreign.append("--token-file") }
         if login.kind != .appServices { foreign += Self.appServicesFlags }
         if login.kind != .oauth { foreign += ConfigurationShortForm.oauthFlags }
         if login != .refreshToken { foreign.append(Self.refreshTokenFlag) }
@@ -164,7 +164,7 @@ package struct ConfigurationDraft {
             if login == .refreshToken { ask(Self.refreshTokenFlag, "File of the refresh token", "refresh-token") }
             ask("--scopes", "Scopes, separated by blanks (empty: none)", "")
             ask("--audience", "Audience (empty: none)", "")
-        case .fixed?: ask("--token-file", "File of the token", "token")
+        case .staticToken?: ask("--token-file", "File of the token", "token")
         case .appServices?:
             ask("--app-id", "App id")
             ask("--base-url", "Base URL of the client API")
@@ -216,7 +216,7 @@ package struct ConfigurationDraft {
         case .device: .device
         case .authorizationCode: .authorizationCode
         case .refreshToken: .refreshToken(file: refreshTokenFile ?? "")
-        case .fixed, .appServices, nil: nil
+        case .staticToken, .appServices, nil: nil
         }
     }
 
@@ -319,7 +319,7 @@ package struct ConfigurationDraft {
             case .authorizationCode: ["lanyard login default shows an address for a browser on this machine."]
             case .refreshToken: ["The token in the file is taken once; its successors are in the store."]
             case .appServices: ["The file holds the secret alone, mode 0600. Lanyard logs in by itself."]
-            case .fixed, nil: nil
+            case .staticToken, nil: nil
             }
         return comments
     }

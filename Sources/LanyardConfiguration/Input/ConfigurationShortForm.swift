@@ -84,7 +84,7 @@ struct ConfigurationShortForm {
         // Contradictions have been reported.
         guard kinds.count < 2 else { return ConfigurationNode(.invalid, at: place) }
         switch kinds.first?.kind {
-        case .fixed?:
+        case .staticToken?:
             var identity = ConfigurationNode(.mapping([]), at: place)
             if let token = required("--token-file") { identity.set(["static", "token_file"], to: node(token)) }
             return identity
@@ -139,7 +139,7 @@ struct ConfigurationShortForm {
         // Contradictions have been reported. A missing part of one of the kinds is not reported as well.
         guard kinds.count < 2, loginFlags.count < 2 else { return ConfigurationNode(.invalid, at: place) }
         switch kinds.first?.kind {
-        case nil, .fixed?: return nil
+        case nil, .staticToken?: return nil
         case .oauth?: return oauthLoginNode()
         case .appServices?: return appServicesLogin()
         }
@@ -203,7 +203,7 @@ struct ConfigurationShortForm {
     }
 
     /// What gives the user its token.
-    enum Kind: Equatable { case fixed, oauth, appServices }
+    enum Kind: Equatable { case staticToken, oauth, appServices }
 
     /// Flags that only an OAuth 2.0 server has.
     static let oauthFlags = [
@@ -214,7 +214,7 @@ struct ConfigurationShortForm {
     private var kinds: [(kind: Kind, flag: String)] {
         let service = ["--app-id", "--base-url"].first { given[$0] != nil } ?? loginFlags.first
         let found: [(Kind, String?)] = [
-            (.fixed, given["--token-file"] == nil ? nil : "--token-file"), (.appServices, service),
+            (.staticToken, given["--token-file"] == nil ? nil : "--token-file"), (.appServices, service),
             (.oauth, Self.oauthFlags.first { given[$0] != nil }),
         ]
         return found.compactMap { kind, flag in flag.map { (kind: kind, flag: $0) } }

@@ -54,7 +54,7 @@ extension ConfigurationKeys {
             "`Forwarded`, `X-Forwarded-*` and `X-Real-IP` of clients."),
         .init(
             "routes[].redirects", .section, or: ["rewrite", "pass"], "rewrite",
-            "References with the upstream's own origin, in `Location`, `Link` and other fields, become the client's view."
+            "References with the upstream's own origin, in `Location`, `Link` and other fields, become client-side addresses."
         ),
         .init("routes[].redirects.mode", .value(.choice(["rewrite", "pass"])), "rewrite", "The same."),
         .init(

@@ -34,7 +34,7 @@ struct ControlAPI {
     }
 
     private func response(_ call: Call) async throws(ControlError) -> EmulatorResponse {
-        if let response = try await view(call) { return response }
+        if let response = try await history(call) { return response }
         if let response = try await sessions(call) { return response }
         if let response = try await users(call) { return response }
         if let response = try await apps(call) { return response }
@@ -45,7 +45,7 @@ struct ControlAPI {
     }
 
     /// What the service has seen and done.
-    private func view(_ call: Call) async throws(ControlError) -> EmulatorResponse? {
+    private func history(_ call: Call) async throws(ControlError) -> EmulatorResponse? {
         switch call.name {
         case "GET /counts": return .json(200, await state.countsJSON())
         case "DELETE /counts":

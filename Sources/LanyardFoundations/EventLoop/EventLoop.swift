@@ -294,11 +294,11 @@ public final class EventLoop: Sendable {
 
     /// The timerfd ends a wait at the earliest deadline.
     ///
-    /// - Parameter isResting: the loop waits for nothing else. Else a setting for an earlier time serves, too: when that time comes, the
+    /// - Parameter isIdle: the loop waits for nothing else. Else a setting for an earlier time serves, too: when that time comes, the
     ///   timer is set for what is then the earliest deadline.
-    private func armTimer(isResting: Bool = true) {
+    private func armTimer(isIdle: Bool = true) {
         let earliest = deadlines.earliest
-        guard isResting ? earliest != armed : earliest < armed else { return }
+        guard isIdle ? earliest != armed : earliest < armed else { return }
         armed = earliest
         lanyard_timer_set(timer.raw, earliest == .never ? 0 : timerSetting(earliest))
     }
@@ -368,9 +368,9 @@ public final class EventLoop: Sendable {
         let timerMax = batches >= Self.loadedBatches ? start + Self.nearTimerNanoseconds : lingerEnd
         if iterationTimerEnd <= start || iterationTimerEnd > timerMax { setIterationTimer(timerMax) }
         var worked = false
-        var isOver = false
+        var hasEnded = false
         batches = 0
-        while !isOver {
+        while !hasEnded {
             let count = wait()
             guard count >= 0 else { break }
             now = .now
@@ -379,11 +379,11 @@ public final class EventLoop: Sendable {
             if resumeDeferred() { worked = true }
             batches += 1
             let present = batchTime
-            isOver = present >= (worked ? end : lingerEnd)
-            if !isOver, present >= iterationTimerEnd { setIterationTimer(lingerEnd) }
+            hasEnded = present >= (worked ? end : lingerEnd)
+            if !hasEnded, present >= iterationTimerEnd { setIterationTimer(lingerEnd) }
         }
-        armTimer(isResting: isOver && !worked)
-        if isOver && !worked { resumeSource() } else { queue.async { [self] in runIteration() } }
+        armTimer(isIdle: hasEnded && !worked)
+        if hasEnded && !worked { resumeSource() } else { queue.async { [self] in runIteration() } }
     }
 
     private func setIterationTimer(_ end: Int64) {

@@ -71,7 +71,7 @@ final class LoopTime: @unchecked Sendable {
 /// A reply that a loop waits for until it has come or can come no longer.
 final class AwaitedReply: Sendable {
     private let time: LoopTime
-    private let isOver = Atomic<Bool>(false)
+    private let hasEnded = Atomic<Bool>(false)
 
     init(of time: LoopTime) {
         self.time = time
@@ -79,7 +79,7 @@ final class AwaitedReply: Sendable {
     }
 
     func end() {
-        if !isOver.exchange(true, ordering: .sequentiallyConsistent) { time.changeAwaitedReplies(by: -1) }
+        if !hasEnded.exchange(true, ordering: .sequentiallyConsistent) { time.changeAwaitedReplies(by: -1) }
     }
 
     deinit { end() }

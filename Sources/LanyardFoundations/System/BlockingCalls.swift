@@ -52,9 +52,9 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
 
     /// What a new waiter needs.
     private enum Consequence { case nothing, refusal, wakeup, thread }
-    private enum Step { case perform(String, first: Waiter), wait(isResting: Bool), end }
+    private enum Step { case perform(String, first: Waiter), wait(isKept: Bool), end }
 
-    /// An idle thread ends after this time, unless it is resting.
+    /// An idle thread ends after this time, unless it is kept (`threadsAtRest`).
     private static var idleTimeout: DispatchTimeInterval { .seconds(10) }
 
     private let kind: Kind
@@ -131,8 +131,8 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         while true {
             switch nextStep() {
             case .perform(let key, let first): complete(key, first, kind.perform(key, first))
-            case .wait(let isResting):
-                let end = isResting ? .distantFuture : DispatchTime.now() + Self.idleTimeout
+            case .wait(let isKept):
+                let end = isKept ? .distantFuture : DispatchTime.now() + Self.idleTimeout
                 if endsAfterIdleWait(work.wait(timeout: end) == .timedOut) { return }
             case .end: return
             }
@@ -150,7 +150,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
                 return .end
             }
             state.idle += 1
-            return .wait(isResting: state.idle <= threadsAtRest)
+            return .wait(isKept: state.idle <= threadsAtRest)
         }
     }
 

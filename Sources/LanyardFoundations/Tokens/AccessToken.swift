@@ -48,7 +48,7 @@ package final class AccessToken: Sendable {
         /// A refresh may be forced from this instant, because of the cooldown and the hourly budget. `.past`: at once.
         case possible(from: Instant)
         /// A refresh is in flight, and its result is worth waiting for.
-        case underWay
+        case inProgress
         /// The identity service asked for no call before this instant.
         case failing(until: Instant)
         /// Another program renews the token in its file (a static identity).

@@ -54,7 +54,7 @@ extension AppServicesIdentity: AccountService {
                 kind: .login, deadline: deadline)
             progress.wait(for: request.url)
             http.send(request) { [self] outcome in
-                clock.learn(from: outcome)
+                clock.update(from: outcome)
                 noteLocation(outcome)
                 end(
                     AppServicesAccountResult.readLink(

@@ -282,7 +282,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         if call.progress?.isSecond == true { request.kind = .second }
         call.progress?.wait(for: request.url)
         http.send(request) { [self] outcome in
-            clock.learn(from: outcome)
+            clock.update(from: outcome)
             noteLocation(outcome)
             let result = classified(call.kind, outcome, call.secrets, call.login)
             guard isRemembered, case .failure(let error) = result, error.verdict.isForGood else {
@@ -352,7 +352,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         _ reply: @escaping (Result<ServiceOrigin, IdentityError>) -> Void
     ) {
         http.send(request) { [self] outcome in
-            clock.learn(from: outcome)
+            clock.update(from: outcome)
             if case .success(let response) = outcome, [301, 302, 307, 308].contains(response.status),
                 hops < Self.redirectsMax,
                 let location = response.fields.location,

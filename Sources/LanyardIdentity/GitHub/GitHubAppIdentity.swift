@@ -137,7 +137,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         request.cancellation = progress.cancellation
         progress.wait(for: tokenURL)
         transport.http.send(request) { [self] outcome in
-            clock.learn(from: outcome)
+            clock.update(from: outcome)
             let result = GitHubAppResponse.grant(in: outcome, without: [assertion], now: .now)
             guard case .failure(let error) = result, error.verdict == .credentialRefused, !isRepeated,
                 let corrected = time.corrected(by: outcome)
@@ -211,7 +211,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
             let request = CurlRequest(
                 method: .delete, url: url, fields: Self.fields, bearer: accessToken, deadline: transport.newDeadline)
             transport.http.send(request) { [self] outcome in
-                clock.learn(from: outcome)
+                clock.update(from: outcome)
                 transport.watch.end(progress)
                 reply(GitHubAppResponse.revocation(in: outcome, of: accessToken, now: .now))
             }

@@ -230,7 +230,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
             method: .get, url: url, fields: fields, kind: attempt.kind, deadline: attempt.deadline)
         request.cancellation = attempt.cancellation
         http.send(request) { [self] outcome in
-            clock.learn(from: outcome)
+            clock.update(from: outcome)
             switch MetadataFailure.read(outcome, url, issuer) {
             case .metadata(let metadata): reply(.success(metadata))
             case .failure(let failure):

@@ -157,7 +157,7 @@ extension OAuthIdentity: BrowserLoginService {
 
     /// - Parameters:
     ///   - former: see `correctClock`.
-    ///   - trial: see `ClientFieldMemory.learn`.
+    ///   - trial: see `ClientFieldMemory.update`.
     private func send(
         _ post: BrowserLoginPost, to found: FoundEndpoints, after former: ServiceClock? = nil,
         trying trial: WantedClientFields? = nil
@@ -180,8 +180,8 @@ extension OAuthIdentity: BrowserLoginService {
             request.kind = .login
             let proof = proof.sending(post.sentBefore)
             http.send(request) { [self] outcome in
-                clock.learn(from: outcome)
-                if let more = learnField(
+                clock.update(from: outcome)
+                if let more = updateFieldMemory(
                     from: outcome, trying: trial, by: proof, .init(isSpendable: post.place == \.token))
                 {
                     return send(post.repeated(after: proof), to: found, after: former, trying: more)

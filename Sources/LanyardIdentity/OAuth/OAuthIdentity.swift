@@ -283,8 +283,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .failure(let error): reply(.failure(error))
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
-                clock.learn(from: outcome)
-                if let more = learnField(from: outcome, trying: trial, by: proof, .init(isRevocation: true)) {
+                clock.update(from: outcome)
+                if let more = updateFieldMemory(from: outcome, trying: trial, by: proof, .init(isRevocation: true)) {
                     return revoke(
                         token, hint, at: found, contents, progress, deadline, after: former, trying: more, reply)
                 }
@@ -378,7 +378,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// - Parameters:
     ///   - former: the clock that a refusal was for, perhaps. The call is repeated with the service's; if that does not help, the former
     ///     one counts again.
-    ///   - trial: see `ClientFieldMemory.learn`.
+    ///   - trial: see `ClientFieldMemory.update`.
     private func send(
         _ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil,
         trying trial: WantedClientFields? = nil
@@ -402,9 +402,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             let proof = proof.sending(call.sentBefore)
             let certificate = http.certificate
             http.send(request) { [self] outcome in
-                clock.learn(from: outcome)
+                clock.update(from: outcome)
                 discovery.noteResponse(outcome)
-                if let more = learnField(
+                if let more = updateFieldMemory(
                     from: outcome, trying: trial, by: proof, .init(isSpendable: call.isSpendable))
                 {
                     return send(call.repeated(after: proof), to: found, after: former, trying: more)
@@ -479,12 +479,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         return .failure(error)
     }
 
-    /// Learns what the server wants in the form besides: see `ClientFieldMemory.learn`.
-    func learnField(
+    /// Records what the server wants in the form besides: see `ClientFieldMemory.update`.
+    func updateFieldMemory(
         from outcome: Result<CurlResponse, CurlError>, trying trial: WantedClientFields?, by proof: ClientProof,
         _ call: ClientFieldMemory.Call
     ) -> WantedClientFields? {
-        fieldMemory.learn(from: outcome, trying: trial, by: proof, of: settings, call)
+        fieldMemory.update(from: outcome, trying: trial, by: proof, of: settings, call)
     }
 
     /// A refresh was refused that has asked for the session's granted scopes, perhaps for these. A call without them is the one that

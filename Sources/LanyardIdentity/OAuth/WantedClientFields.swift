@@ -42,14 +42,14 @@ struct ClientFieldMemory {
     /// Of the client's file when they came.
     private var secret: Secret?
 
-    /// Learns from a response.
+    /// Records what a response says of the fields.
     ///
     /// - Parameters:
     ///   - trial: the fields that the call was repeated with; nil: it was the first.
     ///   - proof: what the call had.
     /// - Returns: the fields for the repetition of the call; nil: there is none. A field is tried once in a call, and not again after a
     ///   refusal of the kind that a trial has met as well.
-    mutating func learn(
+    mutating func update(
         from outcome: Result<CurlResponse, CurlError>, trying trial: WantedClientFields?, by proof: ClientProof,
         of settings: IdentitySettings.OAuth, _ call: Call
     ) -> WantedClientFields? {

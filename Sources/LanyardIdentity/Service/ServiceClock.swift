@@ -13,7 +13,7 @@ struct ServiceClock: Equatable {
     private var latest: Reading?
 
     /// Ignores errors, which a gateway with another clock may have sent.
-    mutating func learn(from outcome: Result<CurlResponse, CurlError>) {
+    mutating func update(from outcome: Result<CurlResponse, CurlError>) {
         guard case .success(let response) = outcome, 200..<300 ~= response.status, let date = response.serverDate
         else { return }
         // `Date` has whole seconds.

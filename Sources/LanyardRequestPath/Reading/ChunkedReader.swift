@@ -188,10 +188,10 @@ extension ChunkedReader {
     package mutating func gather(
         _ bytes: UnsafeMutableRawBufferPointer, from position: inout Int
     ) throws(HeadError) -> Int {
-        let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
+        let input = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         var count = 0
         trailerBytes = 0..<0
-        while case .data(let piece) = try next(view, from: &position) {
+        while case .data(let piece) = try next(input, from: &position) {
             let target = bytes.baseAddress! + count
             target.copyMemory(from: bytes.baseAddress! + piece.lowerBound, byteCount: piece.count)
             count += piece.count

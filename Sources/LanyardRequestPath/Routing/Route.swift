@@ -49,7 +49,7 @@ package final class Route: Sendable {
     package let basePathAlone: [UInt8]
     /// `host.value`; empty: another policy.
     let hostValue: [UInt8]
-    /// The upstream's references become the client's view.
+    /// The upstream's references become client-side addresses.
     let mapsReferences: Bool
     /// The upstream's references to the `Host` that it has seen, the client's, are mapped.
     let mapsClientHost: Bool

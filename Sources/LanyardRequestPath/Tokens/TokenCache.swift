@@ -24,7 +24,7 @@ package final class TokenCache {
         /// A refresh was requested; the next publication tells more.
         case awaited
         /// A refresh or a login is in progress; the next publication is its result.
-        case underWay
+        case inProgress
         /// A refresh may not be forced again yet.
         case coolingDown
         /// The token's session has ended, or a reload has replaced its user: the next token may be of another account.
@@ -108,12 +108,12 @@ package final class TokenCache {
     ) -> ReplacementOutlook {
         loop?.assertIsCurrent()
         guard isCurrent(user) else { return .replaced }
-        let isOver = accountEpoch != entries[user.number].accountEpoch
+        let hasSessionEnded = accountEpoch != entries[user.number].accountEpoch
         switch entries[user.number].availability {
-        case .token where isOver, .pending where isOver: return .replaced
+        case .token where hasSessionEnded, .pending where hasSessionEnded: return .replaced
         case .token(let token) where token.generation > generation && now < token.usableUntil: return .renewed(token)
         case .token(let token): return outlook(for: token, at: now, forces: forces)
-        case .pending: return .underWay
+        case .pending: return .inProgress
         case .none: return .none
         }
     }
@@ -121,7 +121,7 @@ package final class TokenCache {
     private func outlook(for token: AccessToken, at now: Instant, forces: Bool) -> ReplacementOutlook {
         let user = token.user
         switch token.renewal {
-        case .underWay: return .underWay
+        case .inProgress: return .inProgress
         case .elsewhere: return .unchanged
         case .impossible: return .none
         case .failing(let until) where now < until: return .none

@@ -75,13 +75,13 @@ extension SessionCoordinator {
         }
         logEvent(.late, reason: call.kind.rawValue)
         // An operator's login may have sent another credential than the configured one. A removed user stays unknown.
-        if call.cause != .asked, view.user != nil { recordSpent(result.spentCredential) }
+        if call.cause != .asked, knownRecord.user != nil { recordSpent(result.spentCredential) }
     }
 
     /// An unusable login response has still created a session at the service, unless it names the current session.
     private mutating func revokeUnused(_ error: IdentityError) {
         guard let token = error.unusedRefreshToken, token != session.tokens?.refresh,
-            token != view.user?.session?.refresh
+            token != knownRecord.user?.session?.refresh
         else { return }
         revoke(token)
     }
@@ -172,7 +172,7 @@ extension SessionCoordinator {
     private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
         guard case .configured? = operation.credential, var fingerprint = error.credential else { return nil }
         // An operator had it sent again. It stays spent, whatever the service says of it now.
-        if let refused = view.refused, fingerprint.isSame(as: refused) {
+        if let refused = knownRecord.refused, fingerprint.isSame(as: refused) {
             if refused.isSpent { fingerprint = refused }
             // An operator's try is none of Lanyard's own.
             if operation.purpose != .own { fingerprint.clientTries = refused.clientTries }
@@ -192,8 +192,8 @@ extension SessionCoordinator {
     /// The version of a stored session that has no refresh token and is not served any more. A restart must not serve
     /// it either.
     private var endedVersion: SessionVersion? {
-        guard view.base.session != 0, session.tokens == nil, let stored = view.user?.session else { return nil }
-        return stored.refresh == nil || writes.hasUnsavedTokenDrop ? view.base : nil
+        guard base.session != 0, session.tokens == nil, let stored = knownRecord.user?.session else { return nil }
+        return stored.refresh == nil || writes.hasUnsavedTokenDrop ? knownRecord.base : nil
     }
 
     /// The call has no intent. An intent of an earlier call stays.
@@ -224,7 +224,7 @@ extension SessionCoordinator {
         // The old session is not held any more but may still live at the service, for example after a refresh that
         // got 404.
         if operation.call.kind == .login, session.tokens == nil {
-            let replaced = view.user?.session?.refresh
+            let replaced = knownRecord.user?.session?.refresh
             self.operation?.replacedRefreshToken = replaced
         }
         self.operation?.stage = .saving(grant)
@@ -253,8 +253,8 @@ extension SessionCoordinator {
         // The unsaved parts of this session are stored with the refresh.
         let unsaved = isRefresh ? writes.unsaved : nil
         let known =
-            isRefresh && view.base.session != 0
-            ? view.base.session : StoredSession.newID(eventContext.name, isByOperator: operation.purpose != .own)
+            isRefresh && knownRecord.base.session != 0
+            ? knownRecord.base.session : StoredSession.newID(eventContext.name, isByOperator: operation.purpose != .own)
         var stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? (operation.isLastTry ? operation.refresh : old?.refresh),
@@ -276,7 +276,7 @@ extension SessionCoordinator {
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
-            generationMin: view.next,
+            generationMin: knownRecord.next,
             fingerprint: setup.service.fingerprint, configured: setup.configured, isLink: operation.isLink,
             keepsLogout: operation.purpose == .own || operation.isLink, refused: refusedCredential(after: grant))
         login.subject = operation.provider == nil ? unsaved?.subject : grant.subject
@@ -287,7 +287,7 @@ extension SessionCoordinator {
     ///
     /// - Parameter session: nil: a login continues whatever session is known.
     private func otherTokens(of session: UInt64?) -> [TokenVariant: StoredAccessToken] {
-        guard let known = writes.unsaved?.session ?? view.user?.session else { return [:] }
+        guard let known = writes.unsaved?.session ?? knownRecord.user?.session else { return [:] }
         return session == nil || writes.unsaved != nil || known.id == session ? known.tokens.others : [:]
     }
 
@@ -304,20 +304,20 @@ extension SessionCoordinator {
     /// What the store remembers of the configured credential beside these tokens. A refresh proves nothing of a credential that was
     /// refused: the last try takes the place of its login (refresh-outcomes.md 9), and its session may end, too.
     func refusedCredential(after grant: Grant) -> CredentialFingerprint? {
-        operation?.call.kind == .refresh ? view.refused : spentCredential(after: grant)
+        operation?.call.kind == .refresh ? knownRecord.refused : spentCredential(after: grant)
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
     func spentCredential(after grant: Grant) -> CredentialFingerprint? {
         if case .configured? = operation?.credential { return grant.spentCredential }
-        return view.refused?.isSpent == true ? view.refused : nil
+        return knownRecord.refused?.isSpent == true ? knownRecord.refused : nil
     }
 
     /// The credential has served, and its session is given up. No later login must send it again. What another process
     /// has recorded since stays.
     mutating func recordSpent(_ fingerprint: CredentialFingerprint?) {
-        guard let fingerprint, fingerprint.isSpent, view.user?.refused?.isSpent != true else { return }
-        view.refused = fingerprint
+        guard let fingerprint, fingerprint.isSpent, knownRecord.user?.refused?.isSpent != true else { return }
+        knownRecord.refused = fingerprint
         write(.recordRefusal(fingerprint, endedVersion: nil), for: .spentCredential)
     }
 
@@ -337,7 +337,7 @@ extension SessionCoordinator {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
         case .operatorLogin where operation.isLink:
             applyToSession(.renewed(grant, operation.call))
-            view.provider = operation.provider ?? view.provider
+            knownRecord.provider = operation.provider ?? knownRecord.provider
             endLogin(.linked)
         case .operatorLogin:
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
@@ -346,13 +346,13 @@ extension SessionCoordinator {
             endLogin(.loggedIn)
         }
         if operation.call.kind == .login {
-            view.servedSession = operation.savedSession
+            knownRecord.servedSession = operation.savedSession
             revokeOrphaned()
             refreshToken.begin(with: grant)
             endBlocks(by: operation)
-            view.refused = spentCredential(after: grant)
-            view.provider = operation.provider ?? view.provider
-            view.isProvisional = false
+            knownRecord.refused = spentCredential(after: grant)
+            knownRecord.provider = operation.provider ?? knownRecord.provider
+            knownRecord.isProvisional = false
         }
         if continuesVariants {
             for place in variants.indices where variants[place].session.state == .refused {
@@ -399,17 +399,17 @@ extension SessionCoordinator {
             }
         switch resolution {
         case .change(.continueBeside):
-            if let user { noteForeign(user) }
+            if let user { recordForeignUser(user) }
             return save(grant)
         case .change(.writeNewer):
             if let user { rebase(onOlder: user) }
             return save(grant)
         case .change(.rebase):
-            view.rebase(on: user)
+            knownRecord.rebase(on: user)
             return save(grant)
         case .keepLogin:
             logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
-            view.rebase(on: user)
+            knownRecord.rebase(on: user)
             return save(grant)
         case .change(.yield): logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
         }

@@ -15,7 +15,7 @@ extension SessionCoordinator {
     }
 
     /// The id of the current session in the store; 0: none. It stays the same across all renewals.
-    package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? view.base.session }
+    package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? knownRecord.base.session }
 
     /// Stores the mark; the result `deletionBegun` says that the service may be called. A store that cannot hold the
     /// mark refuses the deletion.
@@ -39,7 +39,7 @@ extension SessionCoordinator {
     }
 
     private mutating func markDeletion() {
-        view.isMarked = false
+        knownRecord.isMarked = false
         waiting.deletion = .marking
         write(.beginDeletion(session: sessionID), for: .deletion)
     }
@@ -73,7 +73,7 @@ extension SessionCoordinator {
 
     /// The store holds this process's mark, or is about to. Other processes make no call then, so that an unsaved
     /// cancellation may keep the lock as well.
-    var keepsLockForDeletion: Bool { writes.isMarkingDeletion || view.isMarked && hasDeletionMark }
+    var keepsLockForDeletion: Bool { writes.isMarkingDeletion || knownRecord.isMarked && hasDeletionMark }
 
     mutating func handleDeletionMarked(_ session: UInt64, _ verdict: StoreChange.Verdict) {
         switch verdict {
@@ -82,7 +82,7 @@ extension SessionCoordinator {
             return endPreparation(relation(of: user).hasKnownSession ? .loginInProgress : .overtaken)
         case .inUse: return endPreparation(.overtaken)
         }
-        view.isMarked = true
+        knownRecord.isMarked = true
         // A logout came first.
         guard sessionID == session else { return endPreparation(.overtaken) }
         deletion = Deletion(session: session)
@@ -106,8 +106,8 @@ extension SessionCoordinator {
     mutating func handleDeletionCancelled(_ user: StoredUser?) {
         switch relation(of: user) {
         case .sameTokens:
-            view.rebase(on: user)
-            view.current = view.base.generation
+            knownRecord.rebase(on: user)
+            knownRecord.current = knownRecord.base.generation
         // Another process may have renewed the session: its tokens are not known here.
         case .foreign, .same, .sameWithoutRefreshToken, .sameDeletion, .sameLoggedOut, .sameWithoutSession, .sameAbsent,
             .older, .deletingElsewhere, .deletingOtherSession, .ownFailedWrite, .exchangedToken, .absent, .loggedOut,

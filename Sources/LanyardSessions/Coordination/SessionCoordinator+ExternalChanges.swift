@@ -12,7 +12,7 @@ extension SessionCoordinator {
         // While changes are unsaved, what the store holds is not newer.
         guard let operation, writes.unsavedChanges.isEmpty else { return prepareCall() }
         let relation = relation(of: user)
-        if view.isProvisional, let user, isNameTaken(by: user, operation) {
+        if knownRecord.isProvisional, let user, isNameTaken(by: user, operation) {
             return reportNameInUse(for: user, relation)
         }
         let resolutions = relation.resolutions
@@ -24,20 +24,20 @@ extension SessionCoordinator {
             }
         switch resolution {
         case .read(.proceed):
-            view.forgetForeign()
-            learn(user)
+            knownRecord.forgetForeign()
+            recordStored(user)
             prepareCall()
         case .read(.continueBeside):
-            if let user { noteForeign(user) }
+            if let user { recordForeignUser(user) }
             prepareCall()
         case .read(.writeNewer):
             if let user { restoreNewer(over: user) }
             prepareCall()
         case .endToken:
             giveUpDisplaced(by: user, relation, serves: true)
-            view.rebase(on: user)
+            knownRecord.rebase(on: user)
             refreshToken.triesWithoutResponse = 0
-            learn(user)
+            recordStored(user)
             endDeadSession("another process found the session dead")
         case .read(.yield): applyExternalChange(user, relation)
         }
@@ -48,17 +48,18 @@ extension SessionCoordinator {
         StoredRelation(
             user,
             to: StoredRelation.Known(
-                identity: identity, base: view.base, session: view.user?.session, failedWrite: writes.failedWrite,
+                identity: identity, base: knownRecord.base, session: knownRecord.user?.session,
+                failedWrite: writes.failedWrite,
                 exchanged: refreshToken.exchanged, hasDeletionMark: hasDeletionMark))
     }
 
     /// Handles what the store holds. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
-        guard isIdle, waiting.call == nil, !view.isProvisional else { return }
+        guard isIdle, waiting.call == nil, !knownRecord.isProvisional else { return }
         let relation = relation(of: user)
         switch relation.resolutions.atRest {
-        case .proceed: view.forgetForeign()
-        case .continueBeside: if let user { noteForeign(user) }
+        case .proceed: knownRecord.forgetForeign()
+        case .continueBeside: if let user { recordForeignUser(user) }
         case .writeNewer: if let user { restoreNewer(over: user) }
         case .yield:
             giveUpDisplaced(by: user, relation, serves: false)
@@ -72,7 +73,7 @@ extension SessionCoordinator {
     ///
     /// - Parameter serves: the access token serves until a login has replaced it. Some services end it with its refresh token.
     private mutating func giveUpDisplaced(by user: StoredUser?, _ relation: StoredRelation, serves: Bool) {
-        guard view.isDisplaced, !relation.hasKnownSession else { return }
+        guard knownRecord.isDisplaced, !relation.hasKnownSession else { return }
         guard let token = session.tokens?.refresh else {
             // Beside a session in the store the access token stays: some services give out the same one twice.
             guard user?.session == nil, !serves else { return }
@@ -97,7 +98,7 @@ extension SessionCoordinator {
     private mutating func applyExternalChange(_ user: StoredUser?, _ relation: StoredRelation) {
         let isOwn = operation?.purpose == .own
         giveUpDisplaced(by: user, relation, serves: servesOn(after: relation))
-        view.rebase(on: user)
+        knownRecord.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         switch relation.storedState {
         case .session: return adopt(user, finishing: isOwn)
@@ -108,7 +109,7 @@ extension SessionCoordinator {
             end(with: user, reason: "elsewhere")
             if isOwn { return finish() }
         case .ended:
-            learn(user)
+            recordStored(user)
             if operation?.isFetch == true { return yield(to: user) }
             if !isOwn, var tokens = session.tokens {
                 // If the operator's login fails, the old refresh token must not be sent again.
@@ -125,7 +126,7 @@ extension SessionCoordinator {
     mutating func yield(to user: StoredUser?) {
         writes.dropAll()
         let relation = relation(of: user)
-        view.rebase(on: user)
+        knownRecord.rebase(on: user)
         switch relation.storedState {
         case .session: return adopt(user, finishing: true)
         case .removed: end(with: user, reason: "removed")
@@ -141,7 +142,7 @@ extension SessionCoordinator {
 
     /// The session has ended in the store.
     private mutating func end(with user: StoredUser?, reason: String) {
-        learn(user)
+        recordStored(user)
         // The other process does not know of it.
         revokeOrphaned()
         applyToSession(.ended(reason: reason))
@@ -194,7 +195,7 @@ extension SessionCoordinator {
         guard let session = user.session else { return finish() }
         // The other process may have received that same token. It is revoked only if that process has another session.
         if refreshToken.orphan?.session == session.id { refreshToken.orphan = nil } else { revokeOrphaned() }
-        learn(user)
+        recordStored(user)
         restore(session, of: user, isAdopted: true)
         finishing ? finish() : prepareCall()
     }
@@ -207,19 +208,19 @@ extension SessionCoordinator {
             endLogin(.nameInUse(isKnown: false))
             return finish()
         }
-        view.forgetForeign()
+        knownRecord.forgetForeign()
         guard let operation, operation.purpose == .operatorLogin else { return prepareCall() }
         endLogin(.nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
-        view.isProvisional = false
-        view.rebase(on: user)
+        knownRecord.isProvisional = false
+        knownRecord.rebase(on: user)
         switch relation.storedState {
         case .session: return adopt(user, finishing: true)
         case .loggedOut:
-            learn(user)
+            recordStored(user)
             waiting.closesIntent = relation.isDeletingElsewhere
         case .ended:
-            learn(user)
+            recordStored(user)
             applyToSession(.logIn)
         case .removed, .foreign: break
         }
@@ -238,18 +239,18 @@ extension SessionCoordinator {
     /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
         var older = SessionLogEvent(.storeOlder, .warning, reason: "older")
-        older.counts = ["stored": user.version.generation.number, "known": view.base.generation.number]
+        older.counts = ["stored": user.version.generation.number, "known": knownRecord.base.generation.number]
         emit(.logEvent(older))
-        view.rebase(onOlder: user)
+        knownRecord.rebase(onOlder: user)
     }
 
     /// The newer session is kept and written again, because refresh tokens may work only once.
     private mutating func restoreNewer(over user: StoredUser) {
         rebase(onOlder: user)
-        guard let known = view.user, let session = known.session else { return }
+        guard let known = knownRecord.user, let session = known.session else { return }
         var login = StoreChange.StoredLogin(
             identity: setup.identity, session: session, accountID: known.accountID, provider: known.provider,
-            isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.service.fingerprint,
+            isAdded: known.isAdded, generationMin: knownRecord.lowest, fingerprint: setup.service.fingerprint,
             configured: setup.configured, refused: known.refused)
         login.subject = known.subject
         writes.keep(.saveSession(login))
@@ -258,23 +259,24 @@ extension SessionCoordinator {
 
     // MARK: Another identity's user
 
-    /// Notes a foreign user. It is never restored, and its tokens are sent only to its own service.
-    mutating func noteForeign(_ other: StoredUser) {
-        guard view.note(foreign: other) else { return }
+    /// Records a foreign user. It is never restored, and its tokens are sent only to its own service.
+    mutating func recordForeignUser(_ other: StoredUser) {
+        guard knownRecord.recordForeignUser(other) else { return }
         logEvent(
-            .foreignUser, view.wasStored ? .error : .warning, reason: view.wasStored ? "displaced" : "identity_changed",
+            .foreignUser, knownRecord.wasStored ? .error : .warning,
+            reason: knownRecord.wasStored ? "displaced" : "identity_changed",
             details: ["stored_identity": other.identity])
     }
 
     /// Whether the write is skipped because the store holds a foreign user.
     func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
-        guard view.foreign != nil else { return false }
+        guard knownRecord.foreign != nil else { return false }
         switch write.pendingChange {
         case .storeIntent, .clearIntent, .dropRefreshToken, .end, .beginDeletion, .cancelDeletion: return true
         case .terminate(.remove, _):
-            if case .termination = write.origin { return view.wasStored }
+            if case .termination = write.origin { return knownRecord.wasStored }
             return true
-        case .saveSession, .recordRefusal, .terminate: return view.wasStored
+        case .saveSession, .recordRefusal, .terminate: return knownRecord.wasStored
         }
     }
 
@@ -308,7 +310,7 @@ extension SessionCoordinator {
     /// This user is stored now. If the change has replaced a foreign one, the session of that one has ended, and its own
     /// service is told.
     mutating func revoke(_ evicted: StoredUser?, by pendingChange: SessionWrites.PendingChange) {
-        view.wasStored = true
+        knownRecord.wasStored = true
         // An operator's logout carries that revocation itself.
         if pendingChange.isTermination { return }
         if let revocation = evicted?.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }

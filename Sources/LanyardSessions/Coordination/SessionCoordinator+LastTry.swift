@@ -11,11 +11,11 @@ extension SessionCoordinator {
     /// then, of variants too. Nil: never, because a credential can log in, or it was sent once more before.
     var lastTryAt: Instant? {
         guard setup.refreshTokens.lastTry, rotation != .none, !refreshToken.hasMadeLastTry, canOnlyOperatorLogIn,
-            deletion == nil, view.foreign == nil, let tokens = session.tokens
+            deletion == nil, knownRecord.foreign == nil, let tokens = session.tokens
         else { return nil }
         let variantTokens = variants.compactMap(\.session.tokens?.hasEndedAt)
         // Those of routes that a reload has removed may be in use elsewhere.
-        let stored = (writes.unsaved?.session ?? view.user?.session)?.tokens.others.values.map(hasEndedAt) ?? []
+        let stored = (writes.unsaved?.session ?? knownRecord.user?.session)?.tokens.others.values.map(hasEndedAt) ?? []
         return (variantTokens + stored).reduce(max(tokens.hasEndedAt, unknownOutcomePauseEnd), max)
     }
 
@@ -69,7 +69,7 @@ extension SessionCoordinator {
         guard writes.unsavedChanges.isEmpty else { return postpone(because: writes.error) }
         switch relation(of: user).resolutions.beforeRefresh {
         case .read(.proceed):
-            learn(user)
+            recordStored(user)
             refreshToken.hasMadeLastTry = true
             abandon(operation.call, Self.unknownOutcome)
         case .read(.continueBeside), .read(.writeNewer), .read(.yield), .endToken: reconcile(with: user)

@@ -57,7 +57,7 @@ extension SessionCoordinator {
         }
         self.operation?.stage = .beginning(.whole(intent))
         let change = StoreChange.storeIntent(
-            user: setup.user, identity: identity, intent, base: view.base, isFirstLook: true,
+            user: setup.user, identity: identity, intent, base: knownRecord.base, isFirstLook: true,
             token: tokenToMark(of: operation))
         emit(.begin(change, operation: operation.number))
     }
@@ -66,7 +66,7 @@ extension SessionCoordinator {
     private func intentWithoutLook(of operation: TokenOperation) -> StoredIntent? {
         guard operation.purpose == .own, !preparesCall(of: operation), !operation.isLastTry, writes.isIdle,
             refreshToken.triesWithoutResponse == 0,
-            !refreshToken.isIntentUnsaved, view.foreign == nil, !view.isProvisional, deletion == nil
+            !refreshToken.isIntentUnsaved, knownRecord.foreign == nil, !knownRecord.isProvisional, deletion == nil
         else { return nil }
         switch operation.credentials {
         case .refreshToken: return StoredIntent(kind: .refresh, at: eventContext.wall, tries: 1)
@@ -87,7 +87,7 @@ extension SessionCoordinator {
         switch attempt {
         case .begun(let user, let before, let ended):
             for revocation in ended { emit(.revoke(revocation)) }
-            learn(before)
+            recordStored(before)
             handleIntentStored(intent, user)
         // The operation continues with what was read, step by step.
         case .moved(let user), .unwritten(let user): reconcile(with: user)
@@ -326,10 +326,11 @@ extension SessionCoordinator {
     /// The fingerprint of a credential that is not sent. An operator's login may try one that was refused before, but no refresh token
     /// that has served: where it works once, its reuse ends the session that it has begun.
     private func unsendable(_ credential: Credential, by operation: TokenOperation) -> CredentialFingerprint? {
-        guard operation.purpose != .own else { return isClientRetry(operation) ? nil : view.refused }
-        guard case .configured(let login) = credential, login.kind == .refreshToken, view.refused?.isSpent == true
+        guard operation.purpose != .own else { return isClientRetry(operation) ? nil : knownRecord.refused }
+        guard case .configured(let login) = credential, login.kind == .refreshToken,
+            knownRecord.refused?.isSpent == true
         else { return nil }
-        return view.refused
+        return knownRecord.refused
     }
 
     /// Ends the operation. The next one may start.
@@ -342,22 +343,22 @@ extension SessionCoordinator {
 
     // MARK: The stored user
 
-    mutating func learn(_ user: StoredUser?) {
-        view.refused = user?.refused
-        view.provider = user?.provider
-        view.accountSince = user?.accountSince
+    mutating func recordStored(_ user: StoredUser?) {
+        knownRecord.refused = user?.refused
+        knownRecord.provider = user?.provider
+        knownRecord.accountSince = user?.accountSince
         if let user, user.hasEverBeenLoggedIn { context.hasEverBeenLoggedIn = true }
-        if let account = user?.accountID, context.learnAccount(account) {
+        if let account = user?.accountID, context.recordAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
-        refreshToken.learn(user?.intent)
-        refreshToken.learn(
-            lastTryOf: user?.session, knowing: session.tokens.flatMap { $0.refresh ?? $0.lastTry?.token })
+        refreshToken.recordIntent(user?.intent)
+        refreshToken.recordLastTry(
+            of: user?.session, present: session.tokens.flatMap { $0.refresh ?? $0.lastTry?.token })
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
         refreshToken.begin(with: user.intent, of: stored)
-        view.current = user.generation
+        knownRecord.current = user.generation
         if isAdopted { refreshToken.warnings.restart() }
         // Its refresh token renews the plain one.
         if stored.refresh != nil, standIn != nil {
@@ -371,9 +372,10 @@ extension SessionCoordinator {
             ? session.tokens.flatMap { tokens in own.flatMap { tokens.isSame(as: $0) ? tokens.generation : nil } } : nil
         let former = context.account
         let account = context.restoreAccount(
-            SessionAccount.Proof(of: stored, userID: user.accountID), continuesSession: stored.id == view.servedSession)
-        view.servedSession = stored.id
-        // Where the service names its accounts, `learn` has noted the other one.
+            SessionAccount.Proof(of: stored, userID: user.accountID),
+            continuesSession: stored.id == knownRecord.servedSession)
+        knownRecord.servedSession = stored.id
+        // Where the service names its accounts, `recordStored` has noted the other one.
         if user.accountID == nil, account.isOther(than: former) {
             emit(.logEvent(.accountChanged(to: account, reason: "elsewhere")))
         }

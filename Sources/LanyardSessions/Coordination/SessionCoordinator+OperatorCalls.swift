@@ -4,36 +4,36 @@ import LanyardSessionInterface
 extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
-        view.isProvisional = setup.isAdded && stored?.isAdded != true
+        knownRecord.isProvisional = setup.isAdded && stored?.isAdded != true
         guard let stored else { return logInFirst() }
         let relation = relation(of: stored)
         switch relation.storedState {
         case .foreign:
             // A changed identity means another account. The new login replaces what is stored.
-            noteForeign(stored)
+            recordForeignUser(stored)
             logInFirst()
         case .loggedOut:
-            learnAtStart(stored)
+            recordStoredAtStart(stored)
             applyToSession(.ended(reason: "remembered"))
             // Under the user's lock it turns out whether another process is deleting the account.
             waiting.closesIntent = stored.intent != nil || relation.isDeletingElsewhere
         case .session:
-            learnAtStart(stored)
+            recordStoredAtStart(stored)
             begin(with: stored, duplicateOf: other)
         case .ended, .removed:
-            learnAtStart(stored)
+            recordStoredAtStart(stored)
             logInAnew(after: stored)
         }
     }
 
-    private mutating func learnAtStart(_ stored: StoredUser) {
-        view.rebase(on: stored)
-        learn(stored)
+    private mutating func recordStoredAtStart(_ stored: StoredUser) {
+        knownRecord.rebase(on: stored)
+        recordStored(stored)
     }
 
     /// The store has no user of this identity.
     private mutating func logInFirst() {
-        context.expect(generation: view.base.generation.next)
+        context.expect(generation: knownRecord.base.generation.next)
         applyToSession(.logIn)
     }
 
@@ -47,7 +47,7 @@ extension SessionCoordinator {
 
     /// No stored session can be served.
     private mutating func logInAnew(after stored: StoredUser) {
-        context.expect(generation: view.base.generation.next)
+        context.expect(generation: knownRecord.base.generation.next)
         applyToSession(.logIn)
         waiting.closesIntent = stored.intent != nil && waiting.call == nil
     }
@@ -59,7 +59,7 @@ extension SessionCoordinator {
         if let token = session.refresh { revoke(token) }
         writes.keep(.end)
         retryNext()
-        context.expect(generation: view.base.generation.next)
+        context.expect(generation: knownRecord.base.generation.next)
         applyToSession(.logIn)
     }
 

@@ -65,7 +65,7 @@ extension SessionCoordinator {
             error.isOfClient && error.verdict == .credentialRefused
             || login.kind == .clientCredentials && error.verdict == .credentialDoubted
         guard isOfClient else { return error }
-        let known = view.refused.flatMap { fingerprint.isSame(as: $0) ? $0.clientTries?.count : nil } ?? 0
+        let known = knownRecord.refused.flatMap { fingerprint.isSame(as: $0) ? $0.clientTries?.count : nil } ?? 0
         var error = error
         error.credential?.clientTries = ClientTries(
             count: min(known + 1, Int(UInt16.max)), at: eventContext.wall)
@@ -74,7 +74,7 @@ extension SessionCoordinator {
 
     /// It is the login that follows one that was refused for its client. Another process may have made it since.
     func isClientRetry(_ operation: TokenOperation) -> Bool {
-        guard let tries = view.refused?.clientTries else { return false }
+        guard let tries = knownRecord.refused?.clientTries else { return false }
         if case .refused(let error, let retryState?) = session, retryState.call?.number == operation.number,
             error.credential?.clientTries == tries
         {

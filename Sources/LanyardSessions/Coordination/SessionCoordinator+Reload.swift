@@ -29,9 +29,9 @@ extension SessionCoordinator {
         case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.logIn)
         case .loggedOut: break
-        case .valid, .refreshing: if let stored = view.user { compareLoginKinds(stored) }
+        case .valid, .refreshing: if let stored = knownRecord.user { compareLoginKinds(stored) }
         case .stale, .unreachable:
-            if let stored = view.user { compareLoginKinds(stored) }
+            if let stored = knownRecord.user { compareLoginKinds(stored) }
             // A refusal of the client may be mended.
             applyToSession(.credentialChanged)
         }
@@ -68,7 +68,7 @@ extension SessionCoordinator {
 
     /// An operator has ended the session: no automatic login follows.
     private var wasLoggedOut: Bool {
-        view.user?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination
+        knownRecord.user?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination
     }
 
     /// What was begun is stored, or was tried once more: another runner of the same user may begin.

@@ -25,7 +25,7 @@ extension SessionCoordinator {
         // A mark on its way has its result with its write.
         if waiting.deletion == .locking { endPreparation(.overtaken) }
         (operationState, waiting.login, waiting.call) = (.none, nil, nil)
-        view.forgetUser()
+        knownRecord.forgetUser()
         refreshToken.triesWithoutResponse = 0
         for action in session.handle(.logOut, at: eventContext, &context) {
             switch action {
@@ -34,7 +34,7 @@ extension SessionCoordinator {
             case .login, .refresh, .revoke: break
             }
         }
-        let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
+        let evicted = knownRecord.wasStored ? nil : knownRecord.foreign?.evictionRevocation(at: eventContext.wall)
         let ended = newest.map { [revocation(of: $0)] } ?? accessTokens
         // This termination takes the place of one that the store has not taken, and of what that is to revoke.
         let others = [writes.unsavedRevocations, evicted.map { [$0] } ?? []].first { !$0.isEmpty } ?? []
@@ -43,7 +43,7 @@ extension SessionCoordinator {
         end.includesAccessTokens = setup.service.revokesAccessTokens
         end.hasGivenUpToken = hasGivenUpToken
         // Another process may have put another identity's user in the place of this one.
-        if view.wasStored { end.owner = identity }
+        if knownRecord.wasStored { end.owner = identity }
         // The sessions of a deleted account have ended.
         if deletion?.isDone == true { (end.isDeleted, end.revocations) = (true, evicted.map { [$0.byOperator] } ?? []) }
         deletion = nil
@@ -85,9 +85,9 @@ extension SessionCoordinator {
 
     /// The session that an operator ends, as far as it is known here. The store revokes what it holds beyond it.
     private var endingVersion: SessionVersion {
-        if session.tokens != nil { return SessionVersion(session: sessionID, generation: view.current) }
+        if session.tokens != nil { return SessionVersion(session: sessionID, generation: knownRecord.current) }
         // Its refresh token is dead or must not be sent again, and the store does not know that yet.
-        return writes.hasUnsavedEnding || writes.hasUnsavedTokenDrop ? view.base : .absent
+        return writes.hasUnsavedEnding || writes.hasUnsavedTokenDrop ? knownRecord.base : .absent
     }
 
     // MARK: The end of the process
@@ -136,7 +136,7 @@ extension SessionCoordinator {
         writes.unsavedChanges.contains { pendingChange in
             switch pendingChange {
             case .saveSession(let login):
-                login.session.refresh != nil && login.session.refresh != view.user?.session?.refresh
+                login.session.refresh != nil && login.session.refresh != knownRecord.user?.session?.refresh
                     && (rotation != .none || !context.hasCredential)
             case .storeIntent: rotation != .none
             case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
@@ -152,7 +152,7 @@ extension SessionCoordinator {
     package var hasUnsavedEnd: Bool { writes.hasUnsavedEnding }
 
     /// The store holds the current session as it is. It never will if it holds another identity's user in its place.
-    var isStored: Bool { !isUnsaved && !view.isDisplaced }
+    var isStored: Bool { !isUnsaved && !knownRecord.isDisplaced }
 
     /// Tries the unsaved changes once more when nothing else is in progress. Then the process may end.
     mutating func retryBeforeExit() {

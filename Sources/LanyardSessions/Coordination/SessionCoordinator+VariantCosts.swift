@@ -16,7 +16,7 @@ extension SessionCoordinator {
         return isUsed ? refreshToken.grantedScopes?.sorted() ?? [] : []
     }
 
-    private var storedSession: StoredSession? { writes.unsaved?.session ?? view.user?.session }
+    private var storedSession: StoredSession? { writes.unsaved?.session ?? knownRecord.user?.session }
 
     /// Compares the scopes of a new plain token with those that the login has granted.
     ///
@@ -79,7 +79,7 @@ extension SessionCoordinator {
 
     /// The configured credential begins another session without an operator, and is not used up by it.
     private var canLogInAnew: Bool {
-        guard case .configured(let login)? = setup.credential, view.refused == nil else { return false }
+        guard case .configured(let login)? = setup.credential, knownRecord.refused == nil else { return false }
         return login.kind != .refreshToken && login.kind != .googleAuthCode && !login.kind.isInteractive
     }
 

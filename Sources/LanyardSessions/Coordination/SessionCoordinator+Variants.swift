@@ -30,11 +30,11 @@ extension SessionCoordinator {
                 return applyToSession(.tokenNeeded)
             }
             // Its token was not renewed, and has ended: it is fetched as at first, and requests wait for it.
-            let isOver = variants[place].isOver(at: eventContext.instant)
-            if isOver { variants[place].end(at: eventContext) }
+            let hasEnded = variants[place].hasEnded(at: eventContext.instant)
+            if hasEnded { variants[place].end(at: eventContext) }
             variants[place].use.isDemanded = true
             variants[place].renewal = .scheduled
-            applyToVariant(at: place, isOver ? .logIn : .tokenNeeded)
+            applyToVariant(at: place, hasEnded ? .logIn : .tokenNeeded)
         case .tokenRefused(let generation):
             variants[place].use.isDemanded = true
             recordRefusal(of: variants[place].session.tokens, variants[place].named.variant, generation)
@@ -300,7 +300,7 @@ extension SessionCoordinator {
             // It can do nothing before.
             guard session.nextCallAt != .never else { continue }
             let next = session.nextCallAt
-            variants[place].session = variants[place].session.changingRetries { $0 = $0.resting(notBefore: next) }
+            variants[place].session = variants[place].session.changingRetries { $0 = $0.waiting(notBefore: next) }
         }
     }
 
@@ -319,7 +319,7 @@ extension SessionCoordinator {
 
     /// The session as it is to be stored with the token of a fetch; nil: the store holds another user in its place.
     func login(fetching grant: Grant, by operation: TokenOperation) -> StoreChange.StoredLogin? {
-        guard var stored = writes.unsaved?.session ?? view.user?.session else { return nil }
+        guard var stored = writes.unsaved?.session ?? knownRecord.user?.session else { return nil }
         if let token = grant.refreshToken { (stored.refresh, stored.refreshExpiry) = (token, grant.refreshTokenExpiry) }
         stored.hasRotated = refreshToken.hasRotated
         stored.blockedVariants = knownBlocks
@@ -335,7 +335,7 @@ extension SessionCoordinator {
         }
         var login = StoreChange.StoredLogin(
             identity: setup.identity, session: stored, accountID: session.tokens?.accountID,
-            provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: view.next,
+            provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: knownRecord.next,
             fingerprint: setup.service.fingerprint, configured: setup.configured, keepsLogout: true,
             refused: refusedCredential(after: grant))
         login.subject = writes.unsaved?.subject
@@ -354,7 +354,7 @@ extension SessionCoordinator {
                 variantCosts.noteAccepted(variants[place].named.variant)
                 var own = grant
                 own.refreshToken = nil
-                variants[place].context.expect(generation: view.current)
+                variants[place].context.expect(generation: knownRecord.current)
                 superseded.recordIssue(of: operation.call.variant)
                 applyToVariant(at: place, .granted(own, call))
                 noteIssue(at: place, isDemanded: isDemanded)
@@ -442,7 +442,7 @@ extension SessionCoordinator {
                 continue
             }
             guard !how.isAdopted || variants[place].session.tokens?.isSame(as: token) != true else { continue }
-            let generation = variants[place].context.generation.next(atLeast: view.current)
+            let generation = variants[place].context.generation.next(atLeast: knownRecord.current)
             let tokens = SessionTokens(
                 token, (nil, nil), generation: generation, accountID: context.accountID, account: account,
                 boot: setup.boot, at: eventContext, skew: context.skew ?? .zero, settings: context.settings)

@@ -31,14 +31,15 @@ extension SessionCoordinator {
         switch write.pendingChange {
         case .storeIntent(let intent, let token, let isLastTry):
             return .storeIntent(
-                user: setup.user, identity: identity, intent, base: view.base, token: token, isLastTry: isLastTry)
+                user: setup.user, identity: identity, intent, base: knownRecord.base, token: token, isLastTry: isLastTry
+            )
         case .clearIntent: return .clearIntent(user: setup.user, sent: sentToken(of: write))
-        case .dropRefreshToken: return .dropRefreshToken(user: setup.user, base: view.base)
-        case .end: return .end(user: setup.user, base: view.base)
+        case .dropRefreshToken: return .dropRefreshToken(user: setup.user, base: knownRecord.base)
+        case .end: return .end(user: setup.user, base: knownRecord.base)
         case .saveSession(var login):
             login.hasOpenCall = refreshToken.triesWithoutResponse > 0
             return .saveSession(
-                user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: view.base)
+                user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: knownRecord.base)
         case .recordRefusal(let fingerprint, let endedVersion):
             return .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .beginDeletion(let session): return .beginDeletion(user: setup.user, session: session)
@@ -74,14 +75,14 @@ extension SessionCoordinator {
     ) {
         // That of a known foreign user is revoked with it.
         for revocation in ended
-        where !write.pendingChange.isTermination && revocation.token != view.foreign?.session?.refresh {
+        where !write.pendingChange.isTermination && revocation.token != knownRecord.foreign?.session?.refresh {
             emit(.revoke(revocation))
         }
         if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
         case .unsavedChanges: handleRetried(write.pendingChange, verdict, ending: ended)
         case .termination(let id):
-            if case .overtaken(let user?) = verdict { noteForeign(user) }
+            if case .overtaken(let user?) = verdict { recordForeignUser(user) }
             let isStored = if case .stored = verdict { true } else { false }
             handleTerminated(write.pendingChange, id, isStored: isStored, ending: ended)
         case .deletion:
@@ -95,7 +96,7 @@ extension SessionCoordinator {
 
     /// What the store holds now is the base of the next change.
     private mutating func handleStored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
-        let evicted = view.foreign
+        let evicted = knownRecord.foreign
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
         case .clearIntent, .beginDeletion: return
@@ -104,15 +105,15 @@ extension SessionCoordinator {
             // The refusal has ended the stored session of this process.
             let isEnd =
                 switch relation(of: user).storedState {
-                case .ended: view.base == endedVersion
+                case .ended: knownRecord.base == endedVersion
                 case .session, .removed, .loggedOut, .foreign: false
                 }
-            if evicted != nil || isEnd { view.rebase(on: user) }
+            if evicted != nil || isEnd { knownRecord.rebase(on: user) }
             revoke(evicted, by: pendingChange)
-            return view.refused = fingerprint
+            return knownRecord.refused = fingerprint
         // The store does not know the user.
-        case .dropRefreshToken where user == nil, .end where user == nil: return view.rebase(on: nil)
-        case .storeIntent, .dropRefreshToken, .end, .saveSession, .terminate: view.rebase(on: user)
+        case .dropRefreshToken where user == nil, .end where user == nil: return knownRecord.rebase(on: nil)
+        case .storeIntent, .dropRefreshToken, .end, .saveSession, .terminate: knownRecord.rebase(on: user)
         }
         revoke(evicted, by: pendingChange)
         switch pendingChange {
@@ -122,8 +123,8 @@ extension SessionCoordinator {
         case .saveSession:
             writes.dropAll()
             refreshToken.recordSaved()
-            view.current = view.base.generation
-            view.accountSince = user?.accountSince
+            knownRecord.current = knownRecord.base.generation
+            knownRecord.accountSince = user?.accountSince
         case .terminate: writes.dropUpToTermination()
         case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .beginDeletion, .cancelDeletion: break
         }
@@ -189,10 +190,10 @@ extension SessionCoordinator {
             if let user { rebase(onOlder: user) }
             close(with: pendingChange)
         case .rebase:
-            view.rebase(on: user)
+            knownRecord.rebase(on: user)
             close(with: pendingChange)
         case .continueBeside:
-            if let user { noteForeign(user) }
+            if let user { recordForeignUser(user) }
             finish()
         case .yield: yield(to: user)
         }
@@ -217,7 +218,7 @@ extension SessionCoordinator {
     private mutating func handleWriteFailure(_ write: SessionWrites.Write, _ error: StoreError) {
         if write.origin != .unsavedChanges, !isClosedByMark(write.pendingChange) { writes.keep(write.pendingChange) }
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
-        if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
+        if case .recordRefusal(let fingerprint, _) = write.pendingChange { knownRecord.refused = fingerprint }
         recordStoreFailure(error)
         switch write.origin {
         case .deletion: if write.pendingChange.isDeletionMark { endPreparation(.storeFailing) }
@@ -238,8 +239,8 @@ extension SessionCoordinator {
         case .storeIntent(_, let token, _): callUnmarked(because: error, marked: token)
         case .saveSession(let login):
             // The session serves from memory. Going back to the old refresh token must never happen.
-            view.current = login.generationMin
-            if case .saving(let grant) = operation?.stage { handleSaved(grant, generation: view.current) }
+            knownRecord.current = login.generationMin
+            if case .saving(let grant) = operation?.stage { handleSaved(grant, generation: knownRecord.current) }
         case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
             finish()
         }
@@ -328,7 +329,7 @@ extension SessionCoordinator {
         case .terminate(.remove, _):
             logEvent(.overtaken, .warning, reason: "unsaved_change")
             writes.dropAll()
-            view.rebase(on: user.flatMap { $0.belongs(to: identity) ? $0 : nil })
+            knownRecord.rebase(on: user.flatMap { $0.belongs(to: identity) ? $0 : nil })
         case .saveSession(let login) where login.session.isStored(in: user):
             retry(pendingChange, over: user, resolutions.ofUnsavedSession)
         case .saveSession, .terminate(.logOut, _), .storeIntent, .clearIntent, .dropRefreshToken, .end, .recordRefusal,
@@ -344,10 +345,10 @@ extension SessionCoordinator {
     ) {
         switch resolution {
         case .writeNewer: if let user { rebase(onOlder: user) }
-        case .rebase: view.rebase(on: user)
+        case .rebase: knownRecord.rebase(on: user)
         case .continueBeside:
             writes.dropAll()
-            if let user { noteForeign(user) }
+            if let user { recordForeignUser(user) }
         case .yield:
             writes.dropFirst()
             yieldUnsavedChange(pendingChange, to: user)

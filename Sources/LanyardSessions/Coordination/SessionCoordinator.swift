@@ -231,7 +231,7 @@ package struct SessionCoordinator: Sendable {
     /// What is in progress.
     var operationState = OperationState.none
     /// What is known of the user in the store.
-    var view = StoredView()
+    var knownRecord = KnownRecord()
     /// What is known of the current refresh token.
     var refreshToken = RefreshTokenState()
     /// The user's lock.
@@ -256,7 +256,7 @@ package struct SessionCoordinator: Sendable {
         waiting.renewsFormerRequest = hasFormerRequest
         let standIn = StandIn(setup)
         variantTokens = VariantTokens(sessions: Self.variants(of: setup, besides: standIn), standIn: standIn)
-        view.isProvisional = setup.isAdded
+        knownRecord.isProvisional = setup.isAdded
         context = SessionContext(
             user: setup.index, settings: setup.refresh, refreshTokens: setup.refreshTokens,
             hasCredential: setup.credential != nil)
@@ -319,7 +319,7 @@ package struct SessionCoordinator: Sendable {
     var isDraining: Bool { if case .none = shutdown { false } else { true } }
 
     /// The version that the store is known to hold.
-    package var base: SessionVersion { view.base }
+    package var base: SessionVersion { knownRecord.base }
 
     /// The highest generation of any token of the user that was published.
     package var latestGeneration: Generation { variants.map(\.context.generation).reduce(context.generation, max) }
@@ -345,10 +345,10 @@ package struct SessionCoordinator: Sendable {
     }
 
     /// The kind of the latest login; nil: unknown.
-    package var provider: String? { view.provider }
+    package var provider: String? { knownRecord.provider }
 
     /// What the ID token of the latest login calls the account; nil: unknown.
-    package var subject: String? { writes.unsaved?.subject ?? view.user?.subject }
+    package var subject: String? { writes.unsaved?.subject ?? knownRecord.user?.subject }
 
     /// When to send `.due` next, or `.never`.
     package var due: Instant {
@@ -434,7 +434,7 @@ package struct SessionCoordinator: Sendable {
         let logEvents = refreshToken.warnings.collect(
             expiry: tokens?.refresh == nil ? nil : isFailing ? tokens?.refreshEnd : tokens?.refreshExpiry,
             idle: setup.refreshTokens.idle, hasCredential: context.hasCredential,
-            accountSince: tokens != nil && view.provider == "anonymous" ? view.accountSince : nil, at: eventContext)
+            accountSince: tokens != nil && provider == "anonymous" ? knownRecord.accountSince : nil, at: eventContext)
         for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 

@@ -109,7 +109,7 @@ struct VariantSession: Sendable {
     }
 
     /// The token has ended, and no renewal of it has begun.
-    func isOver(at now: Instant) -> Bool {
+    func hasEnded(at now: Instant) -> Bool {
         guard case .valid(let tokens, _) = session else { return false }
         return !tokens.isUsable(at: now)
     }

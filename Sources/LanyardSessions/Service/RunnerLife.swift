@@ -25,7 +25,7 @@ enum RunnerLife {
 }
 
 /// The runners of one user name.
-struct UserSlot {
+struct UserRunners {
     /// The runner of the present user; nil: forgotten, or not configured any more.
     var current: SessionRunner?
     /// Runners that a reload has taken away or replaced, until what they have begun has ended.
@@ -36,24 +36,24 @@ struct UserSlot {
 
 /// The runners of all users, by the number of their `UserIndex`. An index is reused only if its first user never had a
 /// session.
-struct UserSlots {
-    private var slots: [UserSlot] = []
+struct RunnerTable {
+    private var runners: [UserRunners] = []
 
     /// The runners of all present users.
-    var current: [SessionRunner] { slots.compactMap(\.current) }
+    var current: [SessionRunner] { runners.compactMap(\.current) }
 
     /// The runners that have left, or were replaced, and have not ended.
-    var retiring: [SessionRunner] { slots.flatMap(\.retiring) }
+    var retiring: [SessionRunner] { runners.flatMap(\.retiring) }
 
     /// All runners that have not ended.
-    var all: [SessionRunner] { slots.flatMap(\.all) }
+    var all: [SessionRunner] { runners.flatMap(\.all) }
 
     /// The runners of the user's name.
-    subscript(user: UserIndex) -> UserSlot {
-        get { slots.indices.contains(user.number) ? slots[user.number] : UserSlot() }
+    subscript(user: UserIndex) -> UserRunners {
+        get { runners.indices.contains(user.number) ? runners[user.number] : UserRunners() }
         set {
-            while slots.count <= user.number { slots.append(UserSlot()) }
-            slots[user.number] = newValue
+            while runners.count <= user.number { runners.append(UserRunners()) }
+            runners[user.number] = newValue
         }
     }
 
@@ -63,6 +63,6 @@ struct UserSlots {
     /// Ends all runners.
     mutating func stop() {
         for runner in all { runner.stop() }
-        slots = []
+        runners = []
     }
 }

@@ -111,7 +111,7 @@ protocol UserEnvironment: SessionEnvironment, RevocationServices {
     /// Sets the users that the report shows, in this order.
     func show(_ shown: [UserIndex], isFailing: Bool)
     /// A user as the report shows it; nil: not shown.
-    func view(of user: UserIndex) -> UserView?
+    func reportedUser(_ user: UserIndex) -> ReportedUser?
     /// Sets the user that routes without a user of their own follow.
     func activate(_ user: UserIndex?)
     /// The account calls of an identity; nil: it has none.

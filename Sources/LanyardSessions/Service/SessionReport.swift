@@ -369,16 +369,16 @@ extension SessionReport {
     }
 
     /// The user of that name; nil: unknown.
-    package func view(of name: String) -> UserView? {
-        users.first { $0.user == name }.map { UserView(status: $0, userState: userState(of: $0)) }
+    package func user(named name: String) -> ReportedUser? {
+        users.first { $0.user == name }.map { ReportedUser(status: $0, userState: userState(of: $0)) }
     }
 
     /// All users.
-    package var views: [UserView] { users.map { UserView(status: $0, userState: userState(of: $0)) } }
+    package var reportedUsers: [ReportedUser] { users.map { ReportedUser(status: $0, userState: userState(of: $0)) } }
 }
 
 /// One user as operators see it.
-package struct UserView: Sendable {
+package struct ReportedUser: Sendable {
     package var status: SessionStatus
     package var userState: UserState
 

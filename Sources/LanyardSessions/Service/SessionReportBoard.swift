@@ -27,10 +27,10 @@ final class SessionReportBoard: Sendable {
     }
 
     /// A user as the report shows it; nil: not shown.
-    func view(of user: UserIndex) -> UserView? {
+    func reportedUser(_ user: UserIndex) -> ReportedUser? {
         let report = latest.withLock { $0 }
         return report.users.first { $0.index.hasName(of: user) }
-            .map { UserView(status: $0, userState: report.userState(of: $0)) }
+            .map { ReportedUser(status: $0, userState: report.userState(of: $0)) }
     }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) { change { $0.count(name, labels) } }

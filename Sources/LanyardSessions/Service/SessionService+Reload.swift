@@ -141,9 +141,9 @@ extension SessionService {
     /// Puts a new runner in the place of the user's former one, which retires.
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
         guard let managedUser = configuration.managedUser(for: user) else { return nil }
-        let former = slots[user.index]
+        let former = runnerTable[user.index]
         let runner = makeRunner(managedUser, user.index, after: former)
-        slots[user.index].current = runner
+        runnerTable[user.index].current = runner
         subscribers.publish(.pending, for: user.index)
         publishVariants(of: user.name, .pending)
         guard !former.all.isEmpty else { return runner }
@@ -157,21 +157,21 @@ extension SessionService {
     ///
     /// - Parameter index: what its name means from now on.
     private func remove(_ runner: SessionRunner, as index: UserIndex) {
-        slots[index].current = nil
+        runnerTable[index].current = nil
         subscribers.publish(.none(.userUnknown(wasRemoved: false)), for: index)
         publishVariants(of: runner.name, .none(.userUnknown(wasRemoved: false)))
         retire(runner, for: .none)
     }
 
     private func retire(_ runner: SessionRunner, for successor: RunnerLife.Successor) {
-        slots[runner.index].retiring.append(runner)
+        runnerTable[runner.index].retiring.append(runner)
         runner.retire(for: successor)
     }
 
     /// Starts the runner with what the store holds now, after the one before it.
     private func begin(_ runner: SessionRunner, _ known: StoredUser?) {
         guard runner.isWaiting else { return start(runner, known) }
-        guard slots[runner.index].retiring.isEmpty else { return }
+        guard runnerTable[runner.index].retiring.isEmpty else { return }
         guard case .service = runner.managedUser.source else { return start(runner, nil) }
         store.read(runner.name) { [self] result in
             loop.post { [self] in
@@ -192,7 +192,7 @@ extension SessionService {
 
     func handleRetired(_ runner: SessionRunner) {
         loop.assertIsCurrent()
-        slots[runner.index].retiring.removeAll { $0 === runner }
+        runnerTable[runner.index].retiring.removeAll { $0 === runner }
         countRefreshes()
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.

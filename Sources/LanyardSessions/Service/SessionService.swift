@@ -16,7 +16,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     let logger: Logger
     private let countedStore: CountedStore
     private(set) var configuration: RunningConfiguration
-    var slots = UserSlots()
+    var runnerTable = RunnerTable()
     private(set) var life = ServiceLife.starting(waiting: [])
     private let waits = ServiceEnd()
     /// The registry as it was at the start. From then on `userService` has it.
@@ -59,10 +59,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             managedUsers, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
         for (place, managedUser) in managedUsers.enumerated() {
-            slots[UserIndex(place)].current = makeRunner(managedUser, UserIndex(place))
+            runnerTable[UserIndex(place)].current = makeRunner(managedUser, UserIndex(place))
         }
         // Users that only the store knows.
-        for user in registry.users where !user.isConfigured { makeSlot(for: user) }
+        for user in registry.users where !user.isConfigured { makeRunners(for: user) }
         // The admin API may log a user in with any of them.
         let hasLogins = identities.contains(where: \.hasLogins) || managedUsers.contains { $0.settings.login != nil }
         // The queue has no thread yet: this one runs it.
@@ -74,7 +74,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         board.change { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
-            report.users = registry.shown.compactMap { slots.runner(at: $0)?.status }
+            report.users = registry.shown.compactMap { runnerTable.runner(at: $0)?.status }
             report.expectWrites()
             if hasLogins { for provider in LoginKind.providers { report.expectLogins(by: provider) } }
             for user in registry.shown { expectRefreshes(of: user, &report) }
@@ -83,7 +83,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// A token that is read from a file is not renewed here.
     private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
-        guard let runner = slots.runner(at: user), case .service = runner.managedUser.source else { return }
+        guard let runner = runnerTable.runner(at: user), case .service = runner.managedUser.source else { return }
         report.expectRefreshes(of: runner.name)
         for variant in runner.coordinator.variants { report.expectFetches(of: runner.name, for: variant.named.name) }
     }
@@ -185,7 +185,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         case .beginningLastWrites: break
         case .lastWrites: if isFinished, !isRotating { waits.signalDrained() }
         case .lastWritesBesideCalls:
-            if !slots.all.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
+            if !runnerTable.all.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
         }
     }
 
@@ -198,22 +198,22 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Nothing is in progress.
     private var isFinished: Bool {
         userService.isDrained && waits.callsInFlight == 0 && records.revocations.isDrained
-            && slots.all.allSatisfy(\.isDrained)
+            && runnerTable.all.allSatisfy(\.isDrained)
     }
 
     /// The response to a refresh may have the only copy of the next refresh token, or this process has it.
-    private var isRotating: Bool { slots.all.contains { $0.isRotating || $0.hasUnsavedRefreshToken } }
+    private var isRotating: Bool { runnerTable.all.contains { $0.isRotating || $0.hasUnsavedRefreshToken } }
 
     /// The newest refresh token of a session ends with this process, unless the store takes it while `drain` still waits.
     private func repeatLastWrites() {
         guard isDraining else { return }
-        for runner in slots.all where runner.hasUnsavedRefreshToken { runner.retryBeforeEnd() }
+        for runner in runnerTable.all where runner.hasUnsavedRefreshToken { runner.retryBeforeEnd() }
         awaitUnsavedRefreshTokens()
         signalIfDrained()
     }
 
     private func awaitUnsavedRefreshTokens() {
-        let isNeeded = slots.all.contains(where: \.hasUnsavedRefreshToken)
+        let isNeeded = runnerTable.all.contains(where: \.hasUnsavedRefreshToken)
         timers.lastWrites.set(at: isNeeded ? .now + Self.lastWritesInterval : .never)
     }
 
@@ -226,7 +226,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private func beginLastWrites(_ step: DrainStep) {
         guard isDraining else { return }
         life = .draining(.beginningLastWrites)
-        for runner in slots.all { runner.retryUnsaved() }
+        for runner in runnerTable.all { runner.retryUnsaved() }
         userService.retryUnsaved()
         life = .draining(step)
         awaitUnsavedRefreshTokens()
@@ -249,7 +249,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard !isStopped else { return }
         life = .stopped
         userService.stop()
-        slots.stop()
+        runnerTable.stop()
         probeTimer.drop()
         timers.lastWrites.drop()
         timers.clocks.drop()
@@ -329,19 +329,19 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// The runner of a user; nil: unknown, removed, or replaced by a reload. On the queue.
     package func runner(at user: UserIndex) -> SessionRunner? {
         loop.assertIsCurrent()
-        return slots.runner(at: user)
+        return runnerTable.runner(at: user)
     }
 
     /// The runners of all present users. On the queue.
     var runners: [SessionRunner] {
         loop.assertIsCurrent()
-        return slots.current
+        return runnerTable.current
     }
 
     /// The runner of the present user of that name, if there is one. On the queue.
     func runner(withNameOf user: UserIndex) -> SessionRunner? {
         loop.assertIsCurrent()
-        return slots[user].current
+        return runnerTable[user].current
     }
 
     /// The runner of a user by name. On the queue.
@@ -352,16 +352,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func addRunner(for user: RegisteredUser) {
         loop.assertIsCurrent()
-        makeSlot(for: user)
+        makeRunners(for: user)
     }
 
-    private func makeSlot(for user: RegisteredUser) {
+    private func makeRunners(for user: RegisteredUser) {
         guard let managedUser = configuration.addedUser(user) else { return }
-        slots[user.index].current = makeRunner(managedUser, user.index)
+        runnerTable[user.index].current = makeRunner(managedUser, user.index)
     }
 
     /// - Parameter former: the runners of the name that have not ended.
-    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after former: UserSlot = UserSlot())
+    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after former: UserRunners = UserRunners())
         -> SessionRunner
     {
         var setup = configuration.setup(of: managedUser, index, names)
@@ -375,7 +375,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.assertIsCurrent()
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
-        slots[runner.index].current = nil
+        runnerTable[runner.index].current = nil
         // An operator has removed a configured user.
         let wasRemoved = configuration.users[runner.name] != nil
         subscribers.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
@@ -438,7 +438,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             return service
         }
         // A user that leaves ends its session at its former service.
-        for runner in slots.current + slots.retiring where runner.managedUser.storedIdentity.matches(wanted) {
+        for runner in runners + runnerTable.retiring where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
@@ -446,7 +446,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func userCount(at identity: String) -> Int {
         loop.assertIsCurrent()
-        return slots.current.count { $0.managedUser.settings.identity == identity }
+        return runnerTable.current.count { $0.managedUser.settings.identity == identity }
     }
 
     func accounts(at identity: String) -> (any AccountService)? {
@@ -473,7 +473,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Calls of users that leave count until they end.
     func countRefreshes() {
-        let inFlight = slots.all.count(where: \.isRefreshing)
+        let inFlight = runnerTable.all.count(where: \.isRefreshing)
         board.change { $0.refreshesInFlight = inFlight }
     }
 
@@ -488,7 +488,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// From anywhere.
-    func view(of user: UserIndex) -> UserView? { board.view(of: user) }
+    func reportedUser(_ user: UserIndex) -> ReportedUser? { board.reportedUser(user) }
 
     func activate(_ user: UserIndex?) {
         loop.assertIsCurrent()
@@ -516,7 +516,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     private func checkStartup() {
-        guard !startupCheck.isOver else { return }
+        guard !startupCheck.hasEnded else { return }
         let users = runners.filter { $0.coordinator.setup.credential != nil }.map {
             ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
         }

@@ -7,7 +7,7 @@ struct StartupCheck: Sendable {
     /// Ends the process with this status. Called once at most.
     private let onFailure: @Sendable (Int32) -> Void
     /// A user has had a token, the verdict was given, or a reload has changed the users.
-    private(set) var isOver = false
+    private(set) var hasEnded = false
 
     init(_ settings: LoginSettings, onFailure: @escaping @Sendable (Int32) -> Void = { _ in }) {
         self.settings = settings
@@ -15,7 +15,7 @@ struct StartupCheck: Sendable {
     }
 
     /// No verdict follows: the users are not those of the start any more.
-    mutating func end() { isOver = true }
+    mutating func end() { hasEnded = true }
 
     /// Reports a start that has failed.
     mutating func check(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) {
@@ -26,17 +26,17 @@ struct StartupCheck: Sendable {
     ///
     /// - Parameter users: those with a configured credential. A user that an operator logged out does not count.
     mutating func verdict(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) -> Int32? {
-        guard !isOver, settings.exitOnRefusal || settings.exitOnUnreachable else { return nil }
+        guard !hasEnded, settings.exitOnRefusal || settings.exitOnUnreachable else { return nil }
         if users.contains(where: { $0.hasBeenReady }) {
-            isOver = true
+            hasEnded = true
             return nil
         }
         let waited = users.filter { $0.reason != .loggedOut }
         let refused = waited.count { $0.state == .refused }
         let unreachable = waited.count { $0.state == .loggingIn && $0.reason != .loggingIn }
         guard !waited.isEmpty, refused + unreachable == waited.count else { return nil }
-        isOver = unreachable == 0 ? settings.exitOnRefusal : settings.exitOnUnreachable
-        guard isOver else { return nil }
+        hasEnded = unreachable == 0 ? settings.exitOnRefusal : settings.exitOnUnreachable
+        guard hasEnded else { return nil }
         return unreachable == 0 ? 77 : 75
     }
 }

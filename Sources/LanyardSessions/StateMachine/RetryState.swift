@@ -4,14 +4,14 @@ import LanyardSettings
 
 /// A run of failures of a session's calls, and the instant of the next attempt.
 package struct RetryState: Sendable {
-    /// An attempt, or the rest before the next one.
+    /// An attempt, or the wait before the next one.
     package enum Phase: Equatable, Sendable {
         case calling(SessionCall)
         /// Until the next attempt.
-        case resting(until: Instant)
+        case waiting(until: Instant)
     }
 
-    /// An attempt, or the rest before the next one.
+    /// An attempt, or the wait before the next one.
     package var phase: Phase
     /// The failures since the last success.
     package var failures = 0
@@ -41,8 +41,8 @@ package struct RetryState: Sendable {
     }
 
     /// The service has asked, by `error`, not to be called before that instant, in any session.
-    init(restingUntil instant: Instant, because error: IdentityError?) {
-        phase = .resting(until: instant)
+    init(waitingUntil instant: Instant, because error: IdentityError?) {
+        phase = .waiting(until: instant)
         failures = 1
         unusableLogins = error?.hasMadeSession == true ? 1 : 0
         notBefore = instant
@@ -57,7 +57,7 @@ package struct RetryState: Sendable {
 
     /// When the next attempt is made; nil while one is in progress.
     package var nextAttemptAt: Instant? {
-        guard case .resting(let until) = phase else { return nil }
+        guard case .waiting(let until) = phase else { return nil }
         return until
     }
 
@@ -94,17 +94,17 @@ package struct RetryState: Sendable {
         return next
     }
 
-    /// Rests at least until the service's limit.
-    func resting(notBefore limit: Instant) -> RetryState {
-        guard case .resting(let until) = phase else { return self }
+    /// Waits at least until the service's limit.
+    func waiting(notBefore limit: Instant) -> RetryState {
+        guard case .waiting(let until) = phase else { return self }
         var next = self
         next.notBefore = max(notBefore, limit)
-        next.phase = .resting(until: max(until, limit))
+        next.phase = .waiting(until: max(until, limit))
         return next
     }
 
-    /// Rests as long as `other`, which knows of the same limit.
-    func resting(like other: RetryState) -> RetryState {
+    /// Waits as long as `other`, which knows of the same limit.
+    func waiting(like other: RetryState) -> RetryState {
         var next = self
         (next.phase, next.notBefore) = (other.phase, other.notBefore)
         return next
@@ -167,7 +167,7 @@ package struct RetryState: Sendable {
         if error.verdict != .clientRefused { next.clientRefusals = 0 }
         // In the mandatory zone the store does not hold the call up any more.
         if error.isOfStore, now < advisoryEnd { delay = min(delay, advisoryEnd - now) }
-        next.phase = .resting(until: max(now + delay, next.notBefore))
+        next.phase = .waiting(until: max(now + delay, next.notBefore))
         return next
     }
 
@@ -175,10 +175,10 @@ package struct RetryState: Sendable {
     /// sessions of its identity moves when its turn comes (`IdentityProbe`).
     mutating func requestToken(by policy: ClockPolicy, at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
-        guard case .resting(let until) = phase, let requested = requestedAttempt(by: policy) else { return false }
+        guard case .waiting(let until) = phase, let requested = requestedAttempt(by: policy) else { return false }
         let sooner = requested.instant(insteadOf: until, at: eventContext.instant)
         guard sooner < until else { return false }
-        phase = .resting(until: sooner)
+        phase = .waiting(until: sooner)
         return true
     }
 
@@ -225,17 +225,17 @@ package struct RetryState: Sendable {
 
     /// The service is back: the attempt is made at `instant`, if it would be later and may be sooner.
     mutating func retryAfterOutage(at instant: Instant, now: Instant) {
-        guard mayProbe(at: now), case .resting(let until) = phase else { return }
-        phase = .resting(until: min(until, instant))
+        guard mayProbe(at: now), case .waiting(let until) = phase else { return }
+        phase = .waiting(until: min(until, instant))
     }
 
-    /// It rests because the service has said 410.
+    /// It waits because the service has said 410.
     var isGone: Bool { call == nil && error?.verdict == .gone }
 
     /// The credential can be read again: the next attempt waits only for the service's limit.
     mutating func retryWithReadableCredential(at now: Instant) {
-        guard case .resting(let until) = phase else { return }
-        phase = .resting(until: min(until, max(now, notBefore)))
+        guard case .waiting(let until) = phase else { return }
+        phase = .waiting(until: min(until, max(now, notBefore)))
     }
 
     /// The clock jumped or the machine was suspended: what failed before may work now.
@@ -248,7 +248,7 @@ package struct RetryState: Sendable {
         if error?.verdict != .gone {
             notBefore = policy.honoured(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: now)
         }
-        guard case .resting(let until) = phase else { return }
-        phase = .resting(until: min(until, max(instant, notBefore)))
+        guard case .waiting(let until) = phase else { return }
+        phase = .waiting(until: min(until, max(instant, notBefore)))
     }
 }

@@ -116,17 +116,17 @@ extension Session {
         case .unreachable(_, let retryState): Self.unreachable(retryState, at: now, context)
         case .valid(let tokens, let refreshAt):
             Self.token(
-                tokens, awaiting: nil, isResting: false,
+                tokens, awaiting: nil, isBetweenAttempts: false,
                 refreshAt == .never
                     ? tokens.usableUntil == .never ? .elsewhere : .impossible
                     : Self.renewal(from: context.notBefore, at: now, context),
                 at: now, context)
         case .refreshing(let tokens, let call):
-            Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, context)
+            Self.token(tokens, awaiting: call, isBetweenAttempts: false, .inProgress, at: now, context)
         case .stale(let tokens, let retryState):
             tokens.isUsable(at: now) || retryState.call != nil
                 ? Self.token(
-                    tokens, awaiting: retryState.call, isResting: retryState.call == nil,
+                    tokens, awaiting: retryState.call, isBetweenAttempts: retryState.call == nil,
                     Self.renewal(in: retryState, at: now, context), at: now, context)
                 : Self.unreachable(retryState, at: now, context)
         }
@@ -137,7 +137,7 @@ extension Session {
         in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
         if retryState.makesNoAttempt { return .elsewhere }
-        return retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
+        return retryState.call != nil ? .inProgress : renewal(from: retryState.notBefore, at: now, context)
     }
 
     private static func renewal(
@@ -149,11 +149,11 @@ extension Session {
     /// Requests wait from the mandatory zone on, at once after an upstream's refusal, and not at all between attempts
     /// (refresh.md 4).
     private static func token(
-        _ tokens: SessionTokens, awaiting call: SessionCall?, isResting: Bool, _ renewal: AccessToken.Renewal,
+        _ tokens: SessionTokens, awaiting call: SessionCall?, isBetweenAttempts: Bool, _ renewal: AccessToken.Renewal,
         at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
         guard tokens.isUsable(at: now) else { return .pending }
-        let waitsFrom = isResting ? .never : waitsFrom(tokens, awaiting: call, context)
+        let waitsFrom = isBetweenAttempts ? .never : waitsFrom(tokens, awaiting: call, context)
         return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 

@@ -12,7 +12,7 @@ extension Session {
             transition.logEvent(.late, reason: call.kind.rawValue)
             return self
         }
-        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        transition.context.recordSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         transition.context.recordSuccess(of: call, at: transition.now)
         let former = transition.context.account
         var old = call.kind == .refresh ? tokens : nil
@@ -29,7 +29,7 @@ extension Session {
     /// An operator's login replaces the session and any operation in progress for it.
     consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
         transition.context.forgetLogins()
-        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        transition.context.recordSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let former = transition.context.account
         let tokens = transition.context.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, isExplicit: true)
@@ -42,7 +42,7 @@ extension Session {
             transition.logEvent(.late, reason: call.kind.rawValue)
             return self
         }
-        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        transition.context.recordSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let former = transition.context.account
         let tokens = transition.context.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: old)
@@ -58,7 +58,7 @@ extension Session {
     ) -> Session {
         // The refresh token belongs to that account, even if the access token is unusable.
         let isAnother =
-            grant.userID.map { transition.context.learnAccount($0) } ?? tokens.account.isOther(than: former)
+            grant.userID.map { transition.context.recordAccount($0) } ?? tokens.account.isOther(than: former)
         if isAnother { transition.add(.logEvent(.accountChanged(to: tokens.account, reason: call.cause.rawValue))) }
         guard tokens.isUsable(at: transition.now) else { return failUnusableGrant(tokens, call, known, &transition) }
         let next = serve(tokens, &transition)
@@ -146,7 +146,7 @@ extension Session {
         let policy = transition.context.policy
         let tries = refusal.credential?.clientTries?.count ?? 1
         let retryState = known.failed(error, holding: nil, by: policy, at: transition.eventContext)
-            .resting(notBefore: transition.now + (policy.clientRetryDelay(after: tries) ?? .zero))
+            .waiting(notBefore: transition.now + (policy.clientRetryDelay(after: tries) ?? .zero))
         transition.context.recordRetryAfter(retryState, error)
         let next = Session.refused(refusal, retryState)
         transition.publish(next)
@@ -191,7 +191,7 @@ extension Session {
     consuming func takeRefreshToken(of grant: Grant, _ call: SessionCall, _ transition: inout TransitionContext)
         -> Session
     {
-        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        transition.context.recordSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let settings = transition.context.refreshTokens
         return changingTokens { $0 = $0.renewed(by: grant, startedAtWall: call.startedAtWall, settings) }
     }
@@ -216,12 +216,12 @@ extension Session {
         if let call = self.call { return fail(error, of: call, &transition) }
         let notBefore = transition.context.policy.honoured(
             transition.now + pause, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: transition.now)
-        transition.context.recordRetryAfter(RetryState(restingUntil: notBefore, because: error), error)
+        transition.context.recordRetryAfter(RetryState(waitingUntil: notBefore, because: error), error)
         let next: Session
         switch self {
         case .valid(let tokens, let refreshAt):
             next = .valid(tokens, refreshAt: max(refreshAt, min(notBefore, tokens.mandatoryFrom)))
-        case .loggingIn, .stale, .unreachable: next = changingRetries { $0 = $0.resting(notBefore: notBefore) }
+        case .loggingIn, .stale, .unreachable: next = changingRetries { $0 = $0.waiting(notBefore: notBefore) }
         case .loggedOut, .refreshing, .loginRequired, .refused: return self
         }
         transition.publish(next)
@@ -263,8 +263,8 @@ extension Session {
         let next: Session
         switch self {
         case .valid: next = .stale(tokens, wait)
-        case .stale(_, let retryState): next = .stale(tokens, retryState.resting(like: wait))
-        case .unreachable(_, let retryState): next = .unreachable(tokens, retryState.resting(like: wait))
+        case .stale(_, let retryState): next = .stale(tokens, retryState.waiting(like: wait))
+        case .unreachable(_, let retryState): next = .unreachable(tokens, retryState.waiting(like: wait))
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: return nil
         }
         transition.publish(next)
@@ -281,7 +281,7 @@ extension Session {
         let loginAt = transition.context.reloginAt(transition.eventContext)
         let askedAt = limitOfLogin(with: tokens, error, transition)
         guard let until = [loginAt, askedAt].compactMap(\.self).max() else { return nil }
-        let wait = RetryState(restingUntil: until, because: error)
+        let wait = RetryState(waitingUntil: until, because: error)
         let next: Session
         switch self {
         case .valid, .refreshing, .stale, .unreachable:
@@ -289,7 +289,7 @@ extension Session {
         case .loggedOut, .loggingIn, .loginRequired, .refused: return nil
         }
         if let askedAt {
-            transition.context.recordRetryAfter(RetryState(restingUntil: askedAt, because: error), error)
+            transition.context.recordRetryAfter(RetryState(waitingUntil: askedAt, because: error), error)
         }
         transition.publish(next)
         if loginAt != nil {
@@ -317,7 +317,7 @@ extension Session {
         let wait = error.credential?.clientTries.flatMap {
             transition.context.policy.clientRetryWait(after: $0, at: transition.eventContext.wall)
         }
-        let next = Session.refused(error, wait.map { RetryState(restingUntil: transition.now + $0, because: error) })
+        let next = Session.refused(error, wait.map { RetryState(waitingUntil: transition.now + $0, because: error) })
         transition.publish(next)
         let nextAt = wait == nil ? nil : next.nextCallAt
         transition.logEvent(.refused, .error, reason: next.reason.rawValue, nextAt: nextAt, error: error)

@@ -13,7 +13,7 @@ extension Session {
     ) -> Session {
         guard let lastTry = tokens.lastTry else { return end(error, &transition) }
         transition.context.lastError = error
-        var retryState = RetryState(restingUntil: lastTry.at, because: error)
+        var retryState = RetryState(waitingUntil: lastTry.at, because: error)
         retryState.awaitsLastTry = true
         let next: Session =
             tokens.isUsable(at: transition.now) ? .stale(tokens, retryState) : .unreachable(tokens, retryState)

@@ -83,7 +83,7 @@ extension Session {
             guard error.verdict == .credentialDelayed, let tokens else { return Self.refuse(error, &transition) }
             transition.context.lastError = error
             // The feed has the next outcome: no attempt of the session's own follows.
-            let next = Session.stale(tokens, RetryState(restingUntil: .never, because: error))
+            let next = Session.stale(tokens, RetryState(waitingUntil: .never, because: error))
             transition.publish(next)
             transition.logEvent(
                 .tokenKept, .warning, reason: next.reason.rawValue,

@@ -172,7 +172,7 @@ package struct SessionContext: Sendable {
 
     /// How long to wait without a usable token; nil: not at all. A 410 is honoured in full.
     func waitBeforeCall(at now: Instant) -> RetryState? {
-        limit.until(by: policy, at: now).map { RetryState(restingUntil: $0, because: limit.error) }
+        limit.until(by: policy, at: now).map { RetryState(waitingUntil: $0, because: limit.error) }
     }
 
     /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
@@ -187,7 +187,7 @@ package struct SessionContext: Sendable {
     ///
     /// A difference that the length of the call and the noise can explain moves the skew by a quarter. A larger one is taken at once: a
     /// clock was set.
-    mutating func learnSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
+    mutating func recordSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
         guard let date else { return }
         let half = (eventContext.wall - call.startedAtWall) / 2
         let measured = (date + .milliseconds(500)) - (call.startedAtWall + half)
@@ -201,7 +201,7 @@ package struct SessionContext: Sendable {
     var isSkewed: Bool { skew.map { max($0, .zero - $0) > policy.reportedSkew } ?? false }
 
     /// Returns whether another account was known before.
-    mutating func learnAccount(_ id: String) -> Bool {
+    mutating func recordAccount(_ id: String) -> Bool {
         defer { accountID = id }
         return accountID.map { $0 != id } ?? false
     }
@@ -229,7 +229,8 @@ package struct SessionContext: Sendable {
     }
 
     /// The account of new tokens. A refresh does not change it, unless its response names another one.
-    private mutating func learnAccount(of grant: Grant, isExplicit: Bool, keeping old: SessionTokens?) -> SessionAccount
+    private mutating func recordAccount(of grant: Grant, isExplicit: Bool, keeping old: SessionTokens?)
+        -> SessionAccount
     {
         if renewsOnlyUsed { return account ?? .none }
         if let old, grant.userID.map({ old.account.proof == .userID($0) }) ?? true { return old.account }
@@ -285,7 +286,7 @@ package struct SessionContext: Sendable {
         hasEverBeenLoggedIn = true
         lastError = nil
         limit = ServiceLimit()
-        let account = learnAccount(of: grant, isExplicit: isExplicit, keeping: old)
+        let account = recordAccount(of: grant, isExplicit: isExplicit, keeping: old)
         return SessionTokens(
             grant, generation: generation, accountID: grant.userID ?? old?.accountID, account: account,
             startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),

@@ -95,7 +95,7 @@ package struct ConfiguredIdentity: Sendable {
         /// Lanyard logs in and renews.
         case service(any IdentityService, RefreshTokenSettings)
         /// The tokens of configured users are renewed elsewhere; no user can be added.
-        case fixed
+        case staticToken
     }
 
     package var name: String
@@ -115,5 +115,5 @@ package struct ConfiguredIdentity: Sendable {
         if case .service(let service, _) = kind { StoredIdentity(name, service.fingerprint) } else { nil }
     }
 
-    var isStatic: Bool { if case .fixed = kind { true } else { false } }
+    var isStatic: Bool { if case .staticToken = kind { true } else { false } }
 }

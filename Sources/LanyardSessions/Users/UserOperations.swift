@@ -50,14 +50,14 @@ package enum UserOutcome: Sendable {
     ///
     /// - isStored: a restart will find the user so; otherwise storing is tried again. The same holds for the other
     ///   cases.
-    case added(UserView, isStored: Bool)
+    case added(ReportedUser, isStored: Bool)
     /// The user as it is now. After a login it may be another user than the named one: the owner of the account.
-    case user(UserView, isStored: Bool)
+    case user(ReportedUser, isStored: Bool)
     /// The access token is new; its end, if it has one.
     case refreshed(WallTime?)
     /// Logged out here for good. Carries the user as it is now, nil if it is forgotten with its session. If the service
     /// does not know yet, it is told in the background.
-    case loggedOut(UserView?, RevocationState, isStored: Bool)
+    case loggedOut(ReportedUser?, RevocationState, isStored: Bool)
     /// Forgotten here; whether the store has forgotten it, too. If not, that is tried again.
     case removed(isStored: Bool)
     /// The JSON text that a call about an account has given.

@@ -250,10 +250,10 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             case .remove?, .deleteAccount?: return deliver(callID, .success(.removed(isStored: isStored)))
             default: break
             }
-            let view = environment.view(of: user)
+            let reported = environment.reportedUser(user)
             // A session before this one may not be revoked yet.
             let revocation = environment.runner(at: user).map(revocationState) ?? (isRevoked ? .confirmed : .pending)
-            deliver(callID, .success(.loggedOut(view, revocation, isStored: isStored)))
+            deliver(callID, .success(.loggedOut(reported, revocation, isStored: isStored)))
         }
     }
 
@@ -265,20 +265,20 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     private func deliver(_ callID: UserCallID, _ response: UserRegistry.Response) {
         switch response {
         case .added(let user):
-            let view = environment.view(of: user)
-            deliver(callID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            let reported = environment.reportedUser(user)
+            deliver(callID, reported.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .user(let user):
-            let view = environment.view(of: user)
-            deliver(callID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            let reported = environment.reportedUser(user)
+            deliver(callID, reported.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
             if case .deleteAccount? = pendingCalls[callID]?.call {
                 return deliver(callID, .success(.removed(isStored: true)))
             }
-            let view = environment.view(of: user)
+            let reported = environment.reportedUser(user)
             let runner = environment.runner(at: user)
             let revocation = runner.map(revocationState) ?? .none
             let isStored = runner?.coordinator.isUnsaved != true
-            deliver(callID, .success(.loggedOut(view, revocation, isStored: isStored)))
+            deliver(callID, .success(.loggedOut(reported, revocation, isStored: isStored)))
         case .error(let error): deliver(callID, .failure(error))
         }
     }

@@ -49,10 +49,10 @@ class Stream:
 
     async def send(self, data):
         """Returns whether the peer has taken it."""
-        view = memoryview(data)
-        while view:
+        rest = memoryview(data)
+        while rest:
             try:
-                view = view[self.socket.send(view):]
+                rest = rest[self.socket.send(rest):]
             except BlockingIOError:
                 await self.reactor.writable(self.socket)
             except GONE:

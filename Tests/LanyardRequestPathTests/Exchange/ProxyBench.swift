@@ -126,7 +126,7 @@ final class ProxyBench: Sendable {
         let (path, tokens) = (self.path, self.tokens)
         tokens.onRefused.withLock {
             $0 = { old in
-                let renewed = Self.availability(old, "token-\(old)", renewal: .underWay)
+                let renewed = Self.availability(old, "token-\(old)", renewal: .inProgress)
                 path.publish(renewed, for: Self.user, heard: tokens.heard)
                 let next = Self.availability(old + 1, "token-\(old + 1)")
                 if time == .zero { return path.publish(next, for: Self.user) }

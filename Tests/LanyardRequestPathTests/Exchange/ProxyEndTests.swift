@@ -71,7 +71,7 @@ import Testing
         bench.tokens.onRefused.withLock { [path = bench.path] in
             $0 = { old in
                 path.publish(
-                    ProxyBench.availability(old, ProxyBench.token, renewal: .underWay), for: ProxyBench.user)
+                    ProxyBench.availability(old, ProxyBench.token, renewal: .inProgress), for: ProxyBench.user)
             }
         }
         try await bench.talk { client throws in

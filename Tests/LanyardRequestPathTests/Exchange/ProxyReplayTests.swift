@@ -204,7 +204,7 @@ import Testing
             let path = bench.path
             bench.tokens.onRefused.withLock {
                 $0 = { _ in
-                    path.publish(ProxyBench.availability(1, "token-1", renewal: .underWay), for: ProxyBench.user)
+                    path.publish(ProxyBench.availability(1, "token-1", renewal: .inProgress), for: ProxyBench.user)
                     path.publish(end, for: ProxyBench.user)
                 }
             }

@@ -102,7 +102,7 @@ import Testing
         let path = bench.path
         bench.tokens.onRefused.withLock {
             $0 = { _ in
-                let renewing = ProxyBench.availability(1, ProxyBench.token, account: 1, renewal: .underWay)
+                let renewing = ProxyBench.availability(1, ProxyBench.token, account: 1, renewal: .inProgress)
                 if isSeenUnderWay { path.publish(renewing, for: ProxyBench.user) }
                 path.publish(ProxyBench.availability(2, "another.account", account: 2), for: ProxyBench.user)
             }

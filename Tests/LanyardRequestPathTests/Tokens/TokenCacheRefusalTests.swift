@@ -47,7 +47,7 @@ import Testing
     /// What the session path may publish before it hears of a refusal, and afterwards.
     private var publications: [AccessToken.Availability] {
         [
-            token(), token(waitsFrom: 60), token(renewal: .underWay), token(renewal: .possible(from: at(5))),
+            token(), token(waitsFrom: 60), token(renewal: .inProgress), token(renewal: .possible(from: at(5))),
             token(renewal: .possible(from: at(9))), token(renewal: .failing(until: at(5))),
             token(renewal: .impossible), token(renewal: .elsewhere), .pending,
             .none(.identityUnreachable(nextAttemptAt: at(9))),
@@ -64,7 +64,7 @@ import Testing
             cache.receive(crossing, for: user, heard: .none)
             cache.receive(token(), for: user, heard: .none)
             #expect(refuse(cache) && source.refused == [4], "after \(crossing)")
-            cache.receive(token(renewal: .underWay), for: user, heard: source.heard())
+            cache.receive(token(renewal: .inProgress), for: user, heard: source.heard())
             cache.receive(token(), for: user, heard: source.heard())
             #expect(refuse(cache) && source.refused == [4, 4])
         }

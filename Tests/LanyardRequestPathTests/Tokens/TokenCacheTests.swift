@@ -140,7 +140,7 @@ import Testing
         switch outlook {
         case .renewed(let token): "renewed \(token.generation)"
         case .awaited: "awaited"
-        case .underWay: "renewing"
+        case .inProgress: "renewing"
         case .coolingDown: "cooling down"
         case .unchanged: "unchanged"
         case .replaced: "replaced"
@@ -154,7 +154,7 @@ import Testing
         cache.receive(.token(token(4)), for: user)
         for _ in 0..<3 { #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "awaited") }
         #expect(source.refused == [4])
-        cache.receive(.token(token(4, renewal: .underWay)), for: user)
+        cache.receive(.token(token(4, renewal: .inProgress)), for: user)
         #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "renewing")
         cache.receive(.token(token(5)), for: user)
         #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "renewed 5")
@@ -170,7 +170,7 @@ import Testing
         let cache = cache()
         for (renewal, word) in [
             (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),
-            (.elsewhere, "unchanged"), (.underWay, "renewing"),
+            (.elsewhere, "unchanged"), (.inProgress, "renewing"),
         ] as [(AccessToken.Renewal, String)] {
             cache.receive(.token(token(renewal: renewal)), for: user)
             #expect(self.word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == word)

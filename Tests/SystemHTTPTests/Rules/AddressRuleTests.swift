@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-forwarding.md 12.6: the upstream's own addresses become the client's view of them.
+/// http-forwarding.md 12.6: the upstream's own addresses become client-side addresses.
 @Suite(.serialized) struct AddressRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
@@ -49,7 +49,7 @@ import Testing
         return lines.filter { $0.hasPrefix(name) }.joined(separator: "\n").replacing(authority, with: "UP")
     }
 
-    @Test("12.6 Location and Content-Location of the upstream's own origin become a path of the client's view")
+    @Test("12.6 Location and Content-Location of the upstream's own origin become a client-side path")
     func references() async throws {
         for (path, sent, expected) in [
             // Without a mapped prefix only the origin goes.
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("12.6 Link, Refresh and other fields with a reference become the client's view, Alt-Svc is dropped")
+    @Test("12.6 Link, Refresh and other fields with a reference become client-side addresses, Alt-Svc is dropped")
     func fields() async throws {
         for (path, sent, expected) in [
             ("/x", "Link: <http://UP/2>; rel=\"next\", </3>", "Link: <http://localhost/2>; rel=\"next\", </3>"),
@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    @Test("10.7 Destination and If of the client's view become the upstream's; a denied or another path is refused")
+    @Test("10.7 client-side Destination and If become the upstream's; a denied or another path is refused")
     func clientURLs() async throws {
         for (field, expected) in [
             ("Destination: http://localhost/dav/b", "Destination: http://up/d/b"),

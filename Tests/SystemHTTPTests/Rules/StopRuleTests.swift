@@ -69,7 +69,7 @@ import Testing
     @Test(
         "20.1 Every response whose head is written from then on says close; what was begun is served to its end",
         arguments: [1, 3])
-    func underWay(_ shards: Int) async throws {
+    func inProgress(_ shards: Int) async throws {
         let (bench, clock) = try await start(shards)
         let released = Milestone()
         bench.script { $0.message.target == "/slow" ? .response(body: "slow").after(released) : .response() }

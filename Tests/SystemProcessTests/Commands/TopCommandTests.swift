@@ -119,8 +119,8 @@ import Testing
 
     @Test("keys work while a call hangs; how long it has lasted is told, and q ends it")
     func hanging() async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let asked = Guarded(0)
         let bench = try ScriptedAdmin { call in
             guard call == "GET /v1/status" else { return ScriptedAdmin.json(#"{"level":"info","configured":"info"}"#) }
@@ -128,7 +128,7 @@ import Testing
                 asked += 1
                 return asked
             }
-            return count == 1 ? nil : ScriptedAdmin.json(ScriptedAdmin.status).after(isOver, "the test has ended")
+            return count == 1 ? nil : ScriptedAdmin.json(ScriptedAdmin.status).after(released, "the test has ended")
         }
         let terminal = try PseudoTerminal(columns: 100)
         let top = try ServerProcess(

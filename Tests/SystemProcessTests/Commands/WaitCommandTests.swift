@@ -105,12 +105,12 @@ import Testing
 
     @Test("a login that lasts is told on a terminal, and its result takes the place of that line")
     func login() async throws {
-        let isOver = Milestone()
+        let released = Milestone()
         let user = #"{"name":"alice","identity":"demo","state":"active","session":"valid","generation":1}"#
         let bench = try ScriptedAdmin { call in
             switch call {
             case "GET /v1/users": ScriptedAdmin.json("{\"users\":[\(user)]}")
-            case "POST /v1/users/alice/login": ScriptedAdmin.json(user).after(isOver, "the service responds")
+            case "POST /v1/users/alice/login": ScriptedAdmin.json(user).after(released, "the service responds")
             default: nil
             }
         }
@@ -120,7 +120,7 @@ import Testing
             "/bin/sh", ["-c", "exec \"$@\" 2>&1", "sh", try Products.path("lanyard")] + words,
             environment: ["TERM": "xterm"], input: .terminal(terminal, showsOutput: true))
         try await terminal.shows("\rlogin of alice: in progress (")
-        isOver.set()
+        released.set()
         try await terminal.shows("\r\u{1b}[Kalice is logged in and active")
         #expect(try await login.waitForExit() == .code(0))
     }

@@ -30,13 +30,13 @@ import Testing
         "a call without a response is in the status with its URL and age from the 5th second on, and in the log",
         arguments: ["/location", "/login"])
     func slow(_ end: String) async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let service = try RawServer { request in
             let json = [("Content-Type", "application/json")]
             let hangs = request.message.target.hasSuffix(end)
             let response = RawResponse.response(fields: json, body: #"{"hostname":""}"#)
-            return hangs ? response.after(isOver, "the test has ended") : response
+            return hangs ? response.after(released, "the test has ended") : response
         }
         let folder = try TemporaryFolder()
         let clock = try TestClock()
@@ -90,8 +90,8 @@ import Testing
             ("profile", "GET", "/profile", "/v1/users/alice/profile", ""),
         ])
     func others(_ kind: String, _ method: String, _ end: String, _ call: String, _ body: String) async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let service = try RawServer { request in
             let json = [("Content-Type", "application/json")]
             let target = request.message.target
@@ -100,7 +100,7 @@ import Testing
                 #"{"access_token":"\#(LoginService.jwt("alice", expiresIn: 1800))","refresh_token":"refresh","user_id":"alice"}"#
             let response = RawResponse.response(fields: json, body: grant)
             let hangs = target.hasSuffix(end) && request.message.method == method
-            return hangs ? response.after(isOver, "the test has ended") : response
+            return hangs ? response.after(released, "the test has ended") : response
         }
         let (folder, clock) = (try TemporaryFolder(), try TestClock())
         let (lanyard, admin) = try await lanyard(service, folder, under: clock)
@@ -131,7 +131,7 @@ import Testing
         try await clock.pass(.seconds(25))
         try await eventually("it has ended") { try await slow() == [] }
         clock.run()
-        isOver.set()
+        released.set()
         _ = await caller.result
     }
 
@@ -139,14 +139,14 @@ import Testing
         "a first token call without a response at the start: a request that waits gets a token by a second call after 2 s"
     )
     func secondCall() async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let service = try RawServer { request in
             guard request.message.target == "/token" else { return .response(body: "served") }
             let token = RawResponse.response(
                 fields: [("Content-Type", "application/json")],
                 body: #"{"access_token":"at-\#(request.connection)","token_type":"bearer","expires_in":3600}"#)
-            return request.connection == 0 ? token.after(isOver, "the test has ended") : token
+            return request.connection == 0 ? token.after(released, "the test has ended") : token
         }
         let folder = try TemporaryFolder()
         let clock = try TestClock()
@@ -175,19 +175,19 @@ import Testing
         let line = try await lanyard.process.event("session.call.second")
         #expect(line["user"].string == "svc" && line["call"].string == "login" && line["level"].string == "notice")
         clock.run()
-        isOver.set()
+        released.set()
     }
 
     @Test("a service that takes calls and responds to none: another second call every five seconds finds it back")
     func silence() async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let service = try RawServer { request in
             guard request.message.target == "/token" else { return .response(body: "served") }
             let token = RawResponse.response(
                 fields: [("Content-Type", "application/json")],
                 body: #"{"access_token":"at-\#(request.connection)","token_type":"bearer","expires_in":3600}"#)
-            return request.connection < 3 ? token.after(isOver, "the test has ended") : token
+            return request.connection < 3 ? token.after(released, "the test has ended") : token
         }
         let folder = try TemporaryFolder()
         let clock = try TestClock()
@@ -221,15 +221,15 @@ import Testing
         #expect(lanyard.process.lines.count { $0.event == "session.call.second" } == 3)
         #expect(!lanyard.process.lines.contains { $0.event == "session.login.failed" })
         clock.run()
-        isOver.set()
+        released.set()
     }
 
     @Test(
         "metadata or a location without a response at the start: a request that waits is served after 2 s, whatever the login",
         arguments: [true, false])
     func place(isOAuth: Bool) async throws {
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let released = Milestone()
+        defer { released.set() }
         let service = try RawServer { request in
             let json = [("Content-Type", "application/json")]
             let (target, origin) = (request.message.target, "http://\(request.message["Host"] ?? "")")
@@ -242,7 +242,7 @@ import Testing
             let place = RawResponse.response(
                 fields: json,
                 body: isOAuth ? #"{"issuer":"\#(origin)","token_endpoint":"\#(origin)/token"}"# : #"{"hostname":""}"#)
-            return request.connection == 0 ? place.after(isOver, "the test has ended") : place
+            return request.connection == 0 ? place.after(released, "the test has ended") : place
         }
         let folder = try TemporaryFolder()
         try folder.write("password", "correct-horse\n")
@@ -273,7 +273,7 @@ import Testing
         #expect(response.status == 200 && response.bodyText == "served", "\(response)")
         #expect(count() == 2)
         clock.run()
-        isOver.set()
+        released.set()
     }
 
     @Test("a call that gets its response in time is named nowhere")

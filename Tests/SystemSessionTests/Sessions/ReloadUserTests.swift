@@ -29,11 +29,11 @@ import Testing
     /// What the reload has made is what a restart makes.
     private func expectSameAfterRestart(_ lanyard: DeviceProcess) async throws {
         try await ReloadedUsers.settle(lanyard)
-        let reloaded = try await ReloadedUsers.view(lanyard)
+        let reloaded = try await ReloadedUsers.shownUsers(lanyard)
         #expect(try await lanyard.process.terminate() == .code(143))
         let restarted = try await bench.start()
         try await ReloadedUsers.settle(restarted)
-        #expect(try await ReloadedUsers.view(restarted) == reloaded, "\(restarted.process.log)")
+        #expect(try await ReloadedUsers.shownUsers(restarted) == reloaded, "\(restarted.process.log)")
         #expect(try await restarted.process.terminate() == .code(143))
     }
 
@@ -198,7 +198,9 @@ import Testing
         try bench.configure([alice], identities: [one, two])
         #expect(try await ReloadedUsers.applied(lanyard) == ["identities.two"])
         #expect(
-            try await ReloadedUsers.view(lanyard).map { $0.split(separator: " ")[0] } == ["alice", "bob", "active:"])
+            try await ReloadedUsers.shownUsers(lanyard).map { $0.split(separator: " ")[0] } == [
+                "alice", "bob", "active:",
+            ])
         #expect(try await lanyard.account(at: "/as/bob") == bob)
         let states = try await lanyard.metrics().filter {
             $0.name == "lanyard_session_state" && $0.labels["user"] == "bob"
@@ -213,7 +215,7 @@ import Testing
         let lanyard = try await started([alice, bench.user("bob")])
         try bench.configure([alice])
         #expect(try await ReloadedUsers.applied(lanyard) == ["users.bob"])
-        let before = try await ReloadedUsers.view(lanyard)
+        let before = try await ReloadedUsers.shownUsers(lanyard)
         for password in ["wrong", nil] {
             let refused = try await add(lanyard, "bob", at: "demo", password: password)
             #expect(refused.status == 409 && UsersBench.problem(refused) == "name-in-use", "\(refused.bodyText)")
@@ -224,7 +226,7 @@ import Testing
                 try await lanyard.admin.ask("POST", "/v1/users/bob/\(call)", call == "login" ? "{}" : nil).status == 404
             )
         }
-        #expect(try await ReloadedUsers.view(lanyard) == before)
+        #expect(try await ReloadedUsers.shownUsers(lanyard) == before)
         #expect(UsersBench.problem(try await RawClient.ask(lanyard.data, "GET", "/as/bob")) == "login-required")
         try await expectSameAfterRestart(lanyard)
     }

@@ -108,7 +108,7 @@ extension ClientExchange {
         endOutboundWait()
         switch outlook {
         case .renewed(let token): held.token = token
-        case .underWay: held.sawRenewal = true
+        case .inProgress: held.sawRenewal = true
         case .awaited, .coolingDown, .replaced, .unchanged, .none: break
         }
         guard held.decision.action == .wait else { return sendAgain(held, for: active) }
@@ -139,7 +139,7 @@ extension ClientExchange {
             token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         switch outlook {
         case .awaited: return shard.tokens.park(self, for: active.user)
-        case .underWay:
+        case .inProgress:
             held.sawRenewal = true
             return shard.tokens.park(self, for: active.user)
         case .renewed(let token): held.token = token
@@ -156,7 +156,7 @@ extension ClientExchange {
     {
         switch outlook {
         case .coolingDown, .none: if held.sawRenewal { return .lost(.refreshFailed) }
-        case .renewed, .awaited, .underWay, .replaced, .unchanged: break
+        case .renewed, .awaited, .inProgress, .replaced, .unchanged: break
         }
         let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
         return .init(outlook, otherwise: isBroken ? .breaker : .refreshFailed)

@@ -43,11 +43,11 @@ final class SuppressedLines: Watcher, @unchecked Sendable {
         report { _ in true }
     }
 
-    private func report(if isOver: (SharedLogThrottle) -> Bool) {
-        for (throttle, report) in pending where isOver(throttle) {
+    private func report(if hasEnded: (SharedLogThrottle) -> Bool) {
+        for (throttle, report) in pending where hasEnded(throttle) {
             let count = throttle.takeSuppressedCount()
             if count > 0 { report(count) }
         }
-        pending.removeAll { isOver($0.throttle) }
+        pending.removeAll { hasEnded($0.throttle) }
     }
 }

@@ -22,7 +22,7 @@ package struct RefusedResponse: Equatable, Sendable {
                 case .renewed: .ready
                 case .awaited: .awaited
                 // While the breaker is open a request does not wait.
-                case .underWay: obstacle == .breaker ? .lost(.breaker) : .awaited
+                case .inProgress: obstacle == .breaker ? .lost(.breaker) : .awaited
                 case .coolingDown: .lost(obstacle == .breaker ? .breaker : .cooldown)
                 case .replaced: .lost(.sessionReplaced)
                 case .unchanged: .lost(.sameToken)

@@ -25,7 +25,7 @@ final class TunnelRelay<Client: TunnelClient> {
     private let memory: ShardMemory
     private let loop: EventLoop
     private var machine: Tunnel
-    private var isOver = false
+    private var hasEnded = false
     private let writeTimeout: Duration
     /// When a side must have acknowledged some of its bytes; `.never`: no byte was sent since the last check.
     private var stallCheckAt = Instant.never
@@ -54,7 +54,7 @@ final class TunnelRelay<Client: TunnelClient> {
     /// No more bytes are moved.
     func stop() {
         loop.assertIsCurrent()
-        isOver = true
+        hasEnded = true
     }
 
     private func withStream<Result>(of side: Tunnel.Side, _ work: (inout ByteStream) -> Result) -> Result {
@@ -72,12 +72,12 @@ final class TunnelRelay<Client: TunnelClient> {
         for side in Tunnel.Side.allCases { flush(to: side) }
         for side in Tunnel.Side.allCases { detectReset(of: side) }
         var left = Self.turnBytesMax
-        while !isOver, left > 0 {
+        while !hasEnded, left > 0 {
             let moved = moveBytes(from: .client) + moveBytes(from: .upstream)
             if moved == 0 { break }
             left -= moved
         }
-        guard !isOver else { return }
+        guard !hasEnded else { return }
         armDeadline()
         if left <= 0 { loop.resumeLater(client) }
     }
@@ -88,15 +88,15 @@ final class TunnelRelay<Client: TunnelClient> {
     func due() {
         loop.assertIsCurrent()
         if loop.now >= stallCheckAt { checkAcknowledgements() }
-        if !isOver, loop.now >= machine.deadline { handleMachineDeadline() }
-        if !isOver { armDeadline() }
+        if !hasEnded, loop.now >= machine.deadline { handleMachineDeadline() }
+        if !hasEnded { armDeadline() }
     }
 
     /// A side whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
     /// (http-connections.md 9.5). It has at least the whole write timeout, and half of it more at most.
     private func checkAcknowledgements() {
         stallCheckAt = .never
-        for side in Tunnel.Side.allCases where !isOver {
+        for side in Tunnel.Side.allCases where !hasEnded {
             if withStream(of: side, { $0.hasStalled() }) {
                 perform(.close(.stuck))
                 return
@@ -130,7 +130,7 @@ final class TunnelRelay<Client: TunnelClient> {
     }
 
     private func flush(to side: Tunnel.Side) {
-        guard !isOver else { return }
+        guard !hasEnded else { return }
         let before = withStream(of: side) { $0.canFlush ? $0.taken : nil }
         guard let before else { return }
         let code = withStream(of: side) { $0.flush() }
@@ -154,13 +154,13 @@ final class TunnelRelay<Client: TunnelClient> {
     /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
     /// (http-connections.md 9.5).
     private func detectReset(of side: Tunnel.Side) {
-        guard !isOver, !machine.wantsBytes(of: side) else { return }
+        guard !hasEnded, !machine.wantsBytes(of: side) else { return }
         if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.handleFailure(of: side)) }
     }
 
     /// Reads from a side once and sends the bytes to the other one. Returns their number.
     private func moveBytes(from side: Tunnel.Side) -> Int {
-        guard !isOver, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
+        guard !hasEnded, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
         // If no memory is left for bytes that the other side does not take, they stay in the socket (http-connections.md 8).
         guard let room = memory.room(for: client) else { return 0 }
         switch withStream(of: side, { $0.receive(into: room) }) {

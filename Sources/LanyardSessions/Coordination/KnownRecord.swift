@@ -3,7 +3,7 @@ import LanyardSessionInterface
 
 /// What this process knows of the user in the store: the record as it was read or written last, and the generations that
 /// follow from it.
-struct StoredView: Sendable {
+struct KnownRecord: Sendable {
     /// What the store holds under the user's name.
     private enum Record: Sendable {
         /// This user, or none.
@@ -129,8 +129,8 @@ struct StoredView: Sendable {
         }
     }
 
-    /// Notes a user of another identity. Returns whether none was known before.
-    mutating func note(foreign other: StoredUser) -> Bool {
+    /// Records a user of another identity. Returns whether none was known before.
+    mutating func recordForeignUser(_ other: StoredUser) -> Bool {
         switch record {
         case .own(let own):
             record = wasStored ? .displaced(by: other, own) : .foreign(other)
@@ -223,7 +223,7 @@ struct RefreshTokenState: Sendable {
 
     /// What the store says of calls without a response. What another process had open when this one started may have
     /// received its result since.
-    mutating func learn(_ intent: StoredIntent?) {
+    mutating func recordIntent(_ intent: StoredIntent?) {
         let open = intent?.tries ?? 0
         triesWithoutResponse = isIntentUnsaved ? max(triesWithoutResponse, open) : open
         if let intent, open > 0 { unconfirmedSince = intent.at }
@@ -232,7 +232,7 @@ struct RefreshTokenState: Sendable {
     /// What the store says of the session's last try. An older file in its place does not undo one that was made here.
     ///
     /// - Parameter token: the present one.
-    mutating func learn(lastTryOf stored: StoredSession?, knowing token: Secret?) {
+    mutating func recordLastTry(of stored: StoredSession?, present token: Secret?) {
         let isSame = token != nil && stored?.refresh == token
         hasMadeLastTry = stored?.hasMadeLastTry ?? false || isSame && hasMadeLastTry
     }

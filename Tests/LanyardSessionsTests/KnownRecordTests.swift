@@ -5,7 +5,7 @@ import Testing
 @testable import LanyardSessions
 
 /// The generations that follow from what is known of the store.
-@Suite struct StoredViewTests {
+@Suite struct KnownRecordTests {
     private static func user(_ generation: Generation, session: UInt64 = 7) -> StoredUser {
         var user = StoredUser(name: "alice", identity: "demo")
         user.generation = generation
@@ -20,17 +20,17 @@ import Testing
     @Test(
         "the next generation is above the store's, above that of unsaved tokens, and above what an older file has lost")
     func next() {
-        var view = StoredView()
-        #expect(view.next == 1)
-        view.rebase(on: Self.user(5))
-        #expect(view.next == 6)
-        view.current = 8
-        #expect(view.next == 9)
-        view.current = 0
-        view.rebase(onOlder: Self.user(3))
-        #expect(view.base.generation == 3 && view.user?.generation == 5 && view.next == 6)
-        view.rebase(on: Self.user(9))
-        #expect(view.next == 10)
+        var record = KnownRecord()
+        #expect(record.next == 1)
+        record.rebase(on: Self.user(5))
+        #expect(record.next == 6)
+        record.current = 8
+        #expect(record.next == 9)
+        record.current = 0
+        record.rebase(onOlder: Self.user(3))
+        #expect(record.base.generation == 3 && record.user?.generation == 5 && record.next == 6)
+        record.rebase(on: Self.user(9))
+        #expect(record.next == 10)
     }
 
     @Test("a version is older or newer within one session only")
@@ -48,30 +48,30 @@ import Testing
 
     @Test("a foreign user is the base only while this one was never stored")
     func foreign() {
-        var view = StoredView()
-        let isFirst = view.note(foreign: Self.user(4, session: 9))
-        #expect(isFirst && view.base.generation == 4 && !view.isDisplaced)
-        let isSecond = view.note(foreign: Self.user(5, session: 9))
-        #expect(!isSecond && view.base.generation == 5)
-        view.forgetForeign()
-        #expect(view.foreign == nil && view.base.generation == 5 && view.user == nil)
-        view.rebase(on: Self.user(6))
-        #expect(view.wasStored)
-        let isNews = view.note(foreign: Self.user(7, session: 9))
-        #expect(isNews && view.isDisplaced && view.base.generation == 6 && view.user?.generation == 6)
-        view.forgetUser()
-        #expect(view.isDisplaced && view.base.generation == 6 && view.user == nil)
-        view.forgetForeign()
-        #expect(!view.isDisplaced && view.base.generation == 6)
+        var record = KnownRecord()
+        let isFirst = record.recordForeignUser(Self.user(4, session: 9))
+        #expect(isFirst && record.base.generation == 4 && !record.isDisplaced)
+        let isSecond = record.recordForeignUser(Self.user(5, session: 9))
+        #expect(!isSecond && record.base.generation == 5)
+        record.forgetForeign()
+        #expect(record.foreign == nil && record.base.generation == 5 && record.user == nil)
+        record.rebase(on: Self.user(6))
+        #expect(record.wasStored)
+        let isNews = record.recordForeignUser(Self.user(7, session: 9))
+        #expect(isNews && record.isDisplaced && record.base.generation == 6 && record.user?.generation == 6)
+        record.forgetUser()
+        #expect(record.isDisplaced && record.base.generation == 6 && record.user == nil)
+        record.forgetForeign()
+        #expect(!record.isDisplaced && record.base.generation == 6)
     }
 
     @Test("a user that is only to be added was not stored here, whatever the store holds of a former one")
     func provisional() {
-        var view = StoredView()
-        view.isProvisional = true
-        view.rebase(on: Self.user(6))
-        #expect(!view.wasStored && view.base.generation == 6)
-        let isFirst = view.note(foreign: Self.user(7, session: 9))
-        #expect(isFirst && !view.isDisplaced && view.base.generation == 7)
+        var record = KnownRecord()
+        record.isProvisional = true
+        record.rebase(on: Self.user(6))
+        #expect(!record.wasStored && record.base.generation == 6)
+        let isFirst = record.recordForeignUser(Self.user(7, session: 9))
+        #expect(isFirst && !record.isDisplaced && record.base.generation == 7)
     }
 }
