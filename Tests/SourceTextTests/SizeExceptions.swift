@@ -47,7 +47,7 @@ enum SizeExceptions {
         "LanyardIdentity/Curl/CurlTransfer.swift": 637,
         "LanyardIdentity/OAuth/OAuthIdentity.swift": 725,
         "LanyardRequestPath/Exchange/Messages/ClientReferences.swift": 459,
-        "LanyardRequestPath/Forwarding/UpstreamPool.swift": 463,
+        "LanyardRequestPath/Forwarding/UpstreamPool.swift": 455,
         "LanyardRequestPath/Streams/ByteStream.swift": 484,
         "LanyardRequestPath/TLS/TLSSession.swift": 490,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,

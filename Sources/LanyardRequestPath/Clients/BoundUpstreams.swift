@@ -12,20 +12,19 @@ struct BoundUpstreams: ~Copyable {
     var isEmpty: Bool { connections.isEmpty }
 
     /// Keeps a connection whose exchange has ended.
-    mutating func keep(_ connection: UpstreamConnection, in pool: UpstreamPool) {
+    mutating func keep(_ lease: consuming UpstreamLease) {
         removeClosed()
-        if pool.keepBound(connection) { connections.append(connection) }
+        if let connection = lease.giveBackBound() { connections.append(connection) }
     }
 
     /// The connection of this pool; nil: there is none that the user's next request may use.
     @inline(never)
     mutating func take(
         from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber
-    ) -> UpstreamConnection? {
+    ) -> UpstreamLease? {
         removeClosed()
         guard let place = connections.firstIndex(where: { $0.pool === pool }) else { return nil }
-        let connection = connections.remove(at: place)
-        return pool.takeBound(connection, for: user, account) ? connection : nil
+        return pool.takeBound(connections.remove(at: place), for: user, account)
     }
 
     /// The client sends no further request.
@@ -35,6 +34,6 @@ struct BoundUpstreams: ~Copyable {
         for connection in closing where connection.isOpen { connection.evict() }
     }
 
-    /// A closed one may have outlived its pool.
+    /// Its pool may have closed one since.
     private mutating func removeClosed() { connections.removeAll { !$0.isOpen } }
 }

@@ -7,7 +7,8 @@ package protocol UpstreamOwner: AnyObject {
     func handleUpstreamReadiness(_ connection: UpstreamConnection)
 }
 
-/// One connection to an upstream. It carries one request at a time, then it is idle in its shard's pool.
+/// One connection to an upstream. It carries one request at a time, then it is idle in its shard's pool. While it is in use, an
+/// `UpstreamLease` holds it.
 ///
 /// Belongs to the shard's queue. Its owner reads and writes its stream.
 package final class UpstreamConnection: Watcher, @unchecked Sendable {
@@ -49,13 +50,13 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// What its owner reads and writes.
     package var stream: ByteStream
     private let loop: EventLoop
-    /// Ask only while the connection is open: the pool may end before a closed connection.
-    unowned let pool: UpstreamPool
+    /// Held: who ends the connection tells its pool. An idle one is closed when its pool ends.
+    let pool: UpstreamPool
     private let isUnix: Bool
     private let deadline = Deadline()
 
-    /// The exchange that uses it; nil while the connection is idle.
-    package var owner: (any UpstreamOwner)?
+    /// Who uses it; nil while the connection is idle. Its lease sets it.
+    var owner: (any UpstreamOwner)?
     /// nil: the connection is closed.
     private var holding: Holding?
     var nextUse = NextUse()
@@ -85,6 +86,9 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     }
 
     var isOpen: Bool { holding != nil }
+
+    /// No exchange has its one place.
+    var hasFreePlace: Bool { isOpen && idlePlace.isIdle }
 
     /// It has carried a request before: a request that ends without a byte may be retried on another connection
     /// (http-connections.md 16.5).

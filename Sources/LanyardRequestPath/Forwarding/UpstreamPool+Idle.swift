@@ -1,4 +1,5 @@
 import LanyardFoundations
+import Synchronization
 
 /// Idle connections: the last used is reused first.
 extension UpstreamPool {
@@ -6,9 +7,9 @@ extension UpstreamPool {
     /// that is sent at that moment would be lost.
     private static let idleTimeout = Duration.milliseconds(29_500)
 
-    /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
-    /// are closed.
-    package func takeIdle(for user: UserIndex, _ account: AccountNumber) -> UpstreamConnection? {
+    /// The free place of an idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other
+    /// accounts are closed.
+    package func takeFree(for user: UserIndex, _ account: AccountNumber) -> UpstreamLease? {
         loop.assertIsCurrent()
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
@@ -16,7 +17,7 @@ extension UpstreamPool {
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
             removeIdle(connection)
-            if isUsable { return connection }
+            if isUsable { return UpstreamLease(connection) }
             end(connection)
         }
         return nil
@@ -24,15 +25,28 @@ extension UpstreamPool {
 
     /// Takes a connection that belongs to its client for that client's next request.
     ///
-    /// - Returns: false: it cannot be used, and is closed.
-    func takeBound(_ connection: UpstreamConnection, for user: UserIndex, _ account: AccountNumber) -> Bool {
+    /// - Returns: nil: it cannot be used, and is closed.
+    func takeBound(
+        _ connection: UpstreamConnection, for user: UserIndex, _ account: AccountNumber
+    ) -> UpstreamLease? {
         loop.assertIsCurrent()
         let isUsable =
             connection.user == user && connection.account == account && connection.isUsable() && isTrusted(connection)
             && hasCurrentAddress(connection)
         removeIdle(connection)
-        if !isUsable { end(connection) }
-        return isUsable
+        if isUsable { return UpstreamLease(connection) }
+        end(connection)
+        return nil
+    }
+
+    /// Whether the name still has the connection's address. If not, it carries no further request
+    /// (architecture.md 2.6).
+    func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
+        let epoch = target.epoch.load(ordering: .relaxed)
+        if connection.epochs.address == epoch { return true }
+        guard let peer = connection.stream.peerAddress, target.hasAddress(peer) else { return false }
+        connection.epochs.address = epoch
+        return true
     }
 
     /// Whether a connection of `user` is idle, usable or not.
@@ -86,6 +100,6 @@ extension UpstreamPool {
             place = idle.next(after: connection)
         }
         // Closing one may end another one: its slot serves a request that waits.
-        for connection in moved where connection.idlePlace.isIdle { discard(connection) }
+        for connection in moved where connection.hasFreePlace { discard(connection) }
     }
 }

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Belongs to the shard's queue.
 package final class UpstreamPool: Watcher, @unchecked Sendable {
-    package typealias Completion = (Result<UpstreamConnection, UpstreamError>) -> Void
+    package typealias Completion = (consuming Result<UpstreamLease, UpstreamError>) -> Void
 
     /// An acquisition that is in progress. It is cancelled if its client disconnects.
     package final class Acquisition {
@@ -126,14 +126,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Establishes a new connection. `completion` may be called before this returns; then the result is nil.
     ///
-    /// - Parameter old: a connection in use, which is closed. The new one gets its slot, even if other requests wait.
+    /// - Parameter old: of a connection in use, which is closed. The new one gets its slot, even if other requests wait.
     package func connect(
-        for user: UserIndex, _ account: AccountNumber, inPlaceOf old: UpstreamConnection? = nil,
+        for user: UserIndex, _ account: AccountNumber, inPlaceOf old: consuming UpstreamLease? = nil,
         completion: @escaping Completion
     ) -> Acquisition? {
         loop.assertIsCurrent()
         let request = Acquisition(user, account, completion)
-        if let slot = old?.close() {
+        let slot: UpstreamSlot? = if let old { old.closeForAnother() } else { nil }
+        if let slot {
             resolveAndConnect(request, slot)
         } else if waiters.isEmpty, let permit = target.connections.acquire() {
             resolveAndConnect(request, UpstreamSlot(permit, in: idleOfShard))
@@ -159,8 +160,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
-    /// The exchange has ended in an orderly way: the connection becomes idle.
-    package func giveBack(_ connection: UpstreamConnection) {
+    /// The exchange has ended in an orderly way: the connection becomes idle. Only its lease calls this.
+    func giveBack(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
         // Another client would be served as the one that has authenticated itself on it.
         guard !connection.isBound, mayBecomeIdle(connection) else { return end(connection) }
@@ -175,7 +176,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// As `giveBack`, for a connection that belongs to its client: it becomes idle, and only `takeBound` takes it. A request that
-    /// waits for a slot closes it as any idle one.
+    /// waits for a slot closes it as any idle one. Only its lease calls this.
     ///
     /// - Returns: whether it is open.
     func keepBound(_ connection: UpstreamConnection) -> Bool {
@@ -189,21 +190,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         return connection.isOpen
     }
 
-    /// Closes a connection that must not be used again.
-    package func discard(_ connection: UpstreamConnection) {
+    /// Closes a connection, idle or not.
+    func discard(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
-        if connection.idlePlace.isIdle { removeIdle(connection) }
+        if connection.hasFreePlace { removeIdle(connection) }
         end(connection)
-    }
-
-    /// Whether the name still has the connection's address. If not, it carries no further request
-    /// (architecture.md 2.6).
-    func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
-        let epoch = target.epoch.load(ordering: .relaxed)
-        if connection.epochs.address == epoch { return true }
-        guard let peer = connection.stream.peerAddress, target.hasAddress(peer) else { return false }
-        connection.epochs.address = epoch
-        return true
     }
 
     /// The upstream was verified by the present files.
@@ -244,6 +235,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Ends a pool that no request will use again. It can be released then.
     package func finish() {
         loop.assertIsCurrent()
+        closeIdle()
         loop.drop(deadline)
         loop.drop(refreshDeadline)
         target.remove(self)
@@ -310,10 +302,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private func perform(_ action: SlotScheduler.Action) -> Bool {
         switch action {
         case .handOver:
-            guard let connection = takeIdle(for: waiters[0].user, waiters[0].account) else { return false }
+            guard let lease = takeFree(for: waiters[0].user, waiters[0].account) else { return false }
             let first = waiters.removeFirst()
             first.endWait()
-            reply(first, .success(connection))
+            reply(first, .success(lease))
         case .takeSlot:
             takenPermit = target.connections.acquire()
             return takenPermit != nil
@@ -443,7 +435,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
                 taking: connected.release(on: loop), slot: slot, trustEpoch: connected.trustEpoch, for: request.user,
                 request.account, loop: loop, pool: self)
             if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
-            reply(request, .success(connection))
+            reply(request, .success(UpstreamLease(connection)))
         } catch {
             fail(request, .local(ENOMEM))
         }
@@ -455,7 +447,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         reply(request, .failure(failure))
     }
 
-    private func reply(_ request: Acquisition, _ result: Result<UpstreamConnection, UpstreamError>) {
+    private func reply(_ request: Acquisition, _ result: consuming Result<UpstreamLease, UpstreamError>) {
         let completion = request.completion
         request.completion = nil
         completion?(result)

@@ -12,6 +12,7 @@ import Testing
     private let loop: EventLoop
     private let idle = IdleConnections(openMax: 3)
     private let pools: [UpstreamPool]
+    private let leases = HeldLeases()
 
     init() throws {
         let server = try RawServer()
@@ -29,34 +30,44 @@ import Testing
     }
 
     private func connection(_ pool: Int, for user: Int = 0, as account: UInt64 = 0) async throws -> UpstreamConnection {
-        let pool = pools[pool]
+        let (pool, leases) = (pools[pool], leases)
         return try await withCheckedThrowingContinuation { continuation in
             loop.post {
-                _ = pool.connect(for: UserIndex(user), AccountNumber(account)) { continuation.resume(with: $0) }
+                _ = pool.connect(for: UserIndex(user), AccountNumber(account)) {
+                    continuation.resume(with: leases.hold($0))
+                }
             }
         }
     }
 
-    private func giveBack(_ pool: Int, _ connection: UpstreamConnection) {
-        loop.queue.sync { pools[pool].giveBack(connection) }
+    private func giveBack(_ connection: UpstreamConnection) {
+        loop.queue.sync { leases.giveBack(connection) }
     }
 
     private func takeIdle(_ pool: Int, for user: Int = 0, as account: UInt64 = 0) -> UpstreamConnection? {
-        loop.queue.sync { pools[pool].takeIdle(for: UserIndex(user), AccountNumber(account)) }
+        loop.queue.sync {
+            guard let lease = pools[pool].takeFree(for: UserIndex(user), AccountNumber(account)) else { return nil }
+            return leases.hold(lease)
+        }
     }
 
     /// No event may come once the pools are gone.
     private func end() {
         loop.stop()
-        loop.queue.sync { for pool in pools { pool.finish() } }
+        loop.queue.sync {
+            for pool in pools {
+                leases.closeAll(of: pool)
+                pool.finish()
+            }
+        }
     }
 
     @Test("beyond the bound the connection that is idle longest goes, whatever its pool; those in use do not")
     func oldestFirst() async throws {
         let used = try await connection(0)
         let (first, second) = (try await connection(0), try await connection(1))
-        giveBack(0, first)
-        giveBack(1, second)
+        giveBack(first)
+        giveBack(second)
         #expect(idle.evictionCount(.limit) == 0)
         // The fourth connection of the shard.
         let third = try await connection(1)
@@ -66,14 +77,14 @@ import Testing
         let fourth = try await connection(0)
         #expect(idle.evictionCount(.limit) == 1)
         // All four are in use. The first to come to rest is one too many.
-        giveBack(0, fourth)
+        giveBack(fourth)
         #expect(idle.evictionCount(.limit) == 2)
         #expect(takeIdle(0) == nil)
-        giveBack(0, used)
+        giveBack(used)
         #expect(takeIdle(0) === used)
         #expect(pools.map(\.open.value) == [1, 2])
         #expect(pools.map(\.idleCount) == [0, 0])
-        giveBack(1, third)
+        giveBack(third)
         end()
     }
 
@@ -81,7 +92,7 @@ import Testing
     func order() async throws {
         let (first, second) = (try await connection(0), try await connection(0))
         let other = try await connection(0, for: 7)
-        for connection in [first, other, second] { giveBack(0, connection) }
+        for connection in [first, other, second] { giveBack(connection) }
         #expect(takeIdle(0, for: 3) == nil)
         #expect(takeIdle(0, for: 9) == nil)
         #expect(takeIdle(0) === second)
@@ -95,7 +106,7 @@ import Testing
     func accounts() async throws {
         let old = [try await connection(0, as: 1), try await connection(0, as: 1)]
         let other = try await connection(0, for: 7, as: 3)
-        for connection in old + [other] { giveBack(0, connection) }
+        for connection in old + [other] { giveBack(connection) }
         #expect(takeIdle(0, as: 2) == nil)
         #expect(pools[0].idleCount == 1 && pools[0].open.value == 1)
         #expect(takeIdle(0, as: 1) == nil)
@@ -107,11 +118,11 @@ import Testing
     @Test("one in the middle ends by itself, the others stay in order; a shortage closes all that are idle")
     func ends() async throws {
         let connections = [try await connection(0), try await connection(0), try await connection(0)]
-        for connection in connections { giveBack(0, connection) }
+        for connection in connections { giveBack(connection) }
         loop.queue.sync { pools[0].discard(connections[1]) }
         #expect(pools[0].idleCount == 2)
         #expect(takeIdle(0) === connections[2])
-        giveBack(0, connections[2])
+        giveBack(connections[2])
         let count = loop.queue.sync { idle.evictAll() }
         #expect(count == 2)
         #expect(idle.evictionCount(.shortage) == 2)

@@ -11,6 +11,7 @@ import Testing
     private let server: RawServer
     private let loop: EventLoop
     private let pool: UpstreamPool
+    private let leases = HeldLeases()
 
     init() throws {
         server = try RawServer()
@@ -32,6 +33,7 @@ import Testing
     /// The pools of several shards for one target.
     private final class Shards: Sendable {
         let pools: [UpstreamPool]
+        let leases = HeldLeases()
         private let loops: [EventLoop]
 
         init(_ count: Int, _ endpoint: UpstreamSettings.Endpoint, connectionsMax: Int) throws {
@@ -49,7 +51,10 @@ import Testing
         func end() {
             for (pool, loop) in zip(pools, loops) {
                 loop.stop()
-                loop.queue.sync { pool.finish() }
+                loop.queue.sync {
+                    leases.closeAll(of: pool)
+                    pool.finish()
+                }
             }
         }
 
@@ -68,14 +73,15 @@ import Testing
         /// A connection on the shard `number`, which `then` gets on its queue; the error if there is none.
         func connect(_ number: Int, for user: Int, then: @escaping @Sendable (UpstreamConnection) -> Void) async throws
         {
-            let pool = pools[number]
+            let (pool, leases) = (pools[number], leases)
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 loops[number].post {
-                    if let idle = pool.takeIdle(for: UserIndex(user), .unknown) {
-                        then(idle)
+                    if let lease = pool.takeFree(for: UserIndex(user), .unknown) {
+                        then(leases.hold(lease))
                         return continuation.resume()
                     }
-                    _ = pool.connect(for: UserIndex(user), .unknown) { result in
+                    _ = pool.connect(for: UserIndex(user), .unknown) {
+                        let result = leases.hold($0)
                         if case .success(let connection) = result { then(connection) }
                         continuation.resume(with: result.map { _ in })
                     }
@@ -100,13 +106,13 @@ import Testing
 
     /// A connection for a user, idle or fresh; the failure as an error.
     private func connection(for user: Int, from other: UpstreamPool? = nil) async throws -> UpstreamConnection {
-        let pool = other ?? pool
+        let (pool, leases) = (other ?? pool, leases)
         return try await withCheckedThrowingContinuation { continuation in
             loop.post {
-                if let idle = pool.takeIdle(for: UserIndex(user), .unknown) {
-                    return continuation.resume(returning: idle)
+                if let lease = pool.takeFree(for: UserIndex(user), .unknown) {
+                    return continuation.resume(returning: leases.hold(lease))
                 }
-                _ = pool.connect(for: UserIndex(user), .unknown) { continuation.resume(with: $0) }
+                _ = pool.connect(for: UserIndex(user), .unknown) { continuation.resume(with: leases.hold($0)) }
             }
         }
     }
@@ -114,12 +120,15 @@ import Testing
     /// No event may come once the pool is gone.
     private func end() {
         loop.stop()
-        loop.queue.sync { pool.finish() }
+        loop.queue.sync {
+            leases.closeAll(of: pool)
+            pool.finish()
+        }
     }
 
     private func giveBack(_ connection: UpstreamConnection) {
-        let pool = pool
-        loop.post { pool.giveBack(connection) }
+        let leases = leases
+        loop.post { leases.giveBack(connection) }
     }
 
     @Test("an idle connection serves its own user again, and makes room for another at the limit")
@@ -134,6 +143,17 @@ import Testing
         #expect(other !== first)
         #expect(!other.isReused)
         #expect(pool.open.value == 1)
+        end()
+    }
+
+    @Test("a lease that ends without being given back closes its connection: the next request gets a fresh one at once")
+    func dropped() async throws {
+        let first = try await connection(for: 0)
+        loop.queue.sync { leases.close(first) }
+        #expect(pool.open.value == 0 && pool.target.connections.count == 0)
+        let next = try await connection(for: 0)
+        #expect(next !== first && !next.isReused)
+        giveBack(next)
         end()
     }
 
@@ -175,6 +195,7 @@ import Testing
         _ = try await connection(for: 0, from: pool)
         await #expect(throws: UpstreamError.connectionLimit) { try await connection(for: 0, from: pool) }
         #expect(pool.target.waiting.count == 0)
+        loop.queue.sync { leases.closeAll(of: pool) }
         end()
         loop.queue.sync { pool.finish() }
     }
@@ -189,12 +210,12 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<3 {
                     group.addTask {
-                        let pool = shards.pools[number]
+                        let leases = shards.leases
                         try await shards.connect(number, for: (round + number) % 2) { connection in
                             if (round + number) % 3 == 0 {
-                                pool.giveBack(connection)
+                                leases.giveBack(connection)
                             } else {
-                                pool.discard(connection)
+                                leases.close(connection)
                             }
                         }
                     }
@@ -212,8 +233,8 @@ import Testing
         let shards = try Shards(2, endpoint, connectionsMax: 3)
         let kept = Guarded<[UpstreamConnection]>([])
         for _ in 0..<3 { try await shards.connect(1, for: 0) { connection in kept.withLock { $0.append(connection) } } }
-        shards.on(1) { pool in
-            for connection in kept.withLock({ $0 }) { pool.giveBack(connection) }
+        shards.on(1) { _ in
+            for connection in kept.withLock({ $0 }) { shards.leases.giveBack(connection) }
         }
         #expect(shards.pools[1].idleCount == 3)
         for _ in 0..<2 { try await shards.connect(0, for: 1) { _ in } }
@@ -232,11 +253,12 @@ import Testing
         shards.on(0) { pool in
             for _ in 0..<500 {
                 _ = pool.connect(for: UserIndex(0), .unknown) { result in
-                    nesting.enter { if case .success(let connection) = result { pool.giveBack(connection) } }
+                    let result = shards.leases.hold(result)
+                    nesting.enter { if case .success(let connection) = result { shards.leases.giveBack(connection) } }
                 }
             }
         }
-        shards.post(0) { pool in first.withLock { $0.map(pool.giveBack) } }
+        shards.post(0) { _ in first.withLock { $0.map(shards.leases.giveBack) } }
         try await eventually("all were served") { shards.on(0) { _ in nesting.calls == 500 } }
         #expect(nesting.most == 1)
         #expect(shards.on(0) { $0.open.value } == 1)
@@ -265,7 +287,7 @@ import Testing
                 }
             }
         }
-        shards.post(0) { pool in first.withLock { $0.map(pool.discard) } }
+        shards.post(0) { _ in first.withLock { $0.map(shards.leases.close) } }
         try await eventually("all were answered") { shards.on(0) { _ in nesting.calls >= 1000 } }
         #expect(nesting.most <= 2)
         #expect(shards.pools[0].target.connections.count == 0)

@@ -149,19 +149,18 @@ extension ClientExchange {
 
     /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
-        let pool = state.shardRoute?.pool
-        if let acquisition = upstream.endAcquisition() { pool?.cancel(acquisition) }
+        if let acquisition = upstream.endAcquisition() { state.shardRoute?.pool.cancel(acquisition) }
         stopWaitingForToken()
         replay.endHold()
         relay.discard()
-        guard let connection = upstream.detach(), let pool else { return }
-        if keeps { giveBack(connection, to: pool) } else { pool.discard(connection) }
+        // A lease that is not given back closes its connection.
+        if let lease = upstream.detach(), keeps { giveBack(lease) }
     }
 
     /// The connection may carry another request: of this client only, if the client has authenticated itself on it
     /// (http-connections.md 16.9).
-    func giveBack(_ connection: UpstreamConnection, to pool: UpstreamPool) {
-        if connection.isBound { sink.keepBound(connection, in: pool) } else { pool.giveBack(connection) }
+    func giveBack(_ lease: consuming UpstreamLease) {
+        if lease.connection.isBound { sink.keepBound(lease) } else { lease.giveBack() }
     }
 
     /// The response was cut off. The client must be able to see that (http-forwarding.md 13.5).

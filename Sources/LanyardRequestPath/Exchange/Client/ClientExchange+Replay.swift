@@ -255,7 +255,7 @@ extension ClientExchange {
     /// Sends the request once more. Only the token differs (http-forwarding.md 17.4).
     private func sendAgain(_ held: HeldResponse, for active: ActiveExchange) {
         let route = active.route
-        guard let token = held.token ?? upstream.token, let connection = upstream.connection else { return }
+        guard let token = held.token ?? upstream.token, upstream.connection != nil else { return }
         stopWaitingForToken()
         endInboundWait()
         endOutboundWait()
@@ -270,23 +270,24 @@ extension ClientExchange {
         upstream.renew(token)
         let isInStep = machine.replay(insteadOf: held.head) && upstream.isFlushed
         replay.endHold()
-        _ = upstream.detach()
-        if machine.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: connection) }
+        guard let lease = upstream.detach() else { return }
+        if machine.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: lease) }
+        let connection = lease.connection
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
-        let pool = active.pool
-        if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
+        if isInStep, used == behind.count, !connection.stream.hasEnded, active.pool.isTrusted(connection) {
             if rejected.isEnded, connection.isUsable() {
                 connection.reuse()
-                return attach(connection, to: active, token)
+                return attach(lease, to: active, token)
             }
             if !rejected.isEnded {
-                _ = RejectedBodyReader(rejected, of: connection, in: pool, shard.memory, on: shard.loop)
+                _ = RejectedBodyReader(rejected, of: lease, shard.memory, on: shard.loop)
                 return acquireUpstream(for: active, token)
             }
         }
-        pool.discard(connection)
+        // Closed before another one is acquired, which may need its slot.
+        lease.close()
         acquireUpstream(for: active, token)
     }
 

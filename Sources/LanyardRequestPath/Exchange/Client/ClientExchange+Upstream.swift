@@ -122,23 +122,25 @@ extension ClientExchange {
 
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
         if sink.hasBoundUpstreams, !machine.needsFreshConnection,
-            let connection = sink.takeBound(from: active.pool, for: active.user, token.account)
+            let lease = sink.takeBound(from: active.pool, for: active.user, token.account)
         {
-            return attach(connection, to: active, token)
+            return attach(lease, to: active, token)
         }
-        if !machine.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
-            return attach(connection, to: active, token)
+        if !machine.needsFreshConnection, let lease = active.pool.takeFree(for: active.user, token.account) {
+            return attach(lease, to: active, token)
         }
         connectUpstream(for: active, token)
     }
 
-    /// - Parameter old: a connection to close; the new one gets its slot.
-    func connectUpstream(for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: UpstreamConnection? = nil) {
+    /// - Parameter old: of a connection to close; the new one gets its slot.
+    func connectUpstream(
+        for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: consuming UpstreamLease? = nil
+    ) {
         let acquisition = active.pool.connect(for: active.user, token.account, inPlaceOf: old) {
             [unowned self] result in
             _ = upstream.endAcquisition()
-            switch result {
-            case .success(let connection): attach(connection, to: active, upstream.token)
+            switch consume result {
+            case .success(let lease): attach(lease, to: active, upstream.token)
             case .failure(let error): refuse(.upstream(error))
             }
         }
@@ -147,14 +149,15 @@ extension ClientExchange {
     }
 
     /// - Parameter token: the request's.
-    func attach(_ connection: UpstreamConnection, to active: ActiveExchange, _ token: AccessToken?) {
+    func attach(_ lease: consuming UpstreamLease, to active: ActiveExchange, _ token: AccessToken?) {
         guard let token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
-            giveBack(connection, to: active.pool)
+            giveBack(lease)
             return acquireToken(for: active)
         }
-        upstream.attach(connection)
-        connection.owner = self
+        lease.begin(by: self)
+        let connection = lease.connection
+        upstream.attach(lease)
         relay.expectHead()
         sendHead(to: connection, token, of: active)
     }

@@ -90,14 +90,12 @@ struct ClientSink {
     var hasBoundUpstreams: Bool { connection._withUnsafeGuaranteedRef { !$0.bound.isEmpty } }
 
     /// The connection of this pool; nil: there is none that the user's next request may use.
-    func takeBound(from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber) -> UpstreamConnection? {
-        connection._withUnsafeGuaranteedRef { $0.bound.take(from: pool, for: user, account) }
+    func takeBound(from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber) -> UpstreamLease? {
+        held.bound.take(from: pool, for: user, account)
     }
 
     /// Keeps a connection whose exchange has ended.
-    func keepBound(_ upstream: UpstreamConnection, in pool: UpstreamPool) {
-        connection._withUnsafeGuaranteedRef { $0.bound.keep(upstream, in: pool) }
-    }
+    func keepBound(_ lease: consuming UpstreamLease) { held.bound.keep(lease) }
 
     // MARK: Tunnel
 

@@ -13,7 +13,7 @@ struct UpstreamAttempt: ~Copyable {
     private var parked: Permit?
     /// A connection is being acquired.
     private var acquisition: UpstreamPool.Acquisition?
-    private(set) var connection: UpstreamConnection?
+    private var lease: UpstreamLease?
     /// The request was sent with the route's token; false if the client's own authorization was sent.
     private(set) var hasSentToken = false
     /// While part of the head is queued: what `ByteStream.taken` was before it.
@@ -66,14 +66,21 @@ struct UpstreamAttempt: ~Copyable {
         return acquisition
     }
 
-    mutating func attach(_ connection: UpstreamConnection) { self.connection = connection }
+    mutating func attach(_ lease: consuming UpstreamLease) { self.lease = consume lease }
+
+    /// nil: the request has none, or none any more.
+    @inline(__always) var connection: UpstreamConnection? {
+        switch lease {
+        case .some(let lease): lease.connection
+        case .none: nil
+        }
+    }
 
     /// The request and the connection part.
-    mutating func detach() -> UpstreamConnection? {
+    mutating func detach() -> UpstreamLease? {
         isContinueDue = false
         queuedHeadStart = nil
-        defer { connection = nil }
-        return connection
+        return lease.take()
     }
 
     /// No byte is queued for the upstream, and it takes further ones. False without a connection.

@@ -10,26 +10,23 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
 
     private let loop: EventLoop
     private let memory: ShardMemory
-    private let pool: UpstreamPool
     private let connection: UpstreamConnection
+    /// nil: it has ended.
+    private var lease: UpstreamLease?
     private var body: ResponseBody
     private var bytesLeft = RejectedBodyReader.bytesMax
     private let deadline = Deadline()
-    private var isOver = false
 
     /// Begins in the shard's next turn.
-    init(
-        _ body: ResponseBody, of connection: UpstreamConnection, in pool: UpstreamPool, _ memory: ShardMemory,
-        on loop: EventLoop
-    ) {
+    init(_ body: ResponseBody, of lease: consuming UpstreamLease, _ memory: ShardMemory, on loop: EventLoop) {
         self.body = body
-        self.connection = connection
-        self.pool = pool
+        connection = lease.connection
+        self.lease = consume lease
         self.memory = memory
         self.loop = loop
         super.init()
         deadline.owner = self
-        connection.owner = self
+        self.lease?.begin(by: self)
         loop.set(deadline, at: loop.now + Self.timeout)
         // Bytes that have already arrived cause no event.
         loop.resumeLater(self)
@@ -49,7 +46,7 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     }
 
     private func read() {
-        while !isOver, connection.stream.canRead {
+        while lease != nil, connection.stream.canRead {
             switch connection.stream.receive(into: memory.scratch) {
             case .bytes(let count):
                 consume(UnsafeMutableRawBufferPointer(rebasing: memory.scratch[0..<count]))
@@ -67,9 +64,8 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     }
 
     private func end(keeps: Bool) {
-        guard !isOver else { return }
-        isOver = true
+        guard let lease = lease.take() else { return }
         loop.drop(deadline)
-        if keeps, !connection.stream.hasEnded { pool.giveBack(connection) } else { pool.discard(connection) }
+        if keeps, !connection.stream.hasEnded { lease.giveBack() }
     }
 }
