@@ -103,34 +103,6 @@ struct HeadWriter: ~Copyable {
     /// Digits of `Int.max`.
     private static let decimalDigitsMax = 19
 
-    /// Starts a chunk of `size` body bytes, which the caller sends next (RFC 9112 §7.1). Without bytes there is no chunk.
-    ///
-    /// - Parameters:
-    ///   - ends: the body ends with these bytes.
-    ///   - hasTrailers: at the end a trailer section and an empty line follow, which the caller sends.
-    /// - Returns: what follows the bytes: the end of their chunk, and the last chunk if the body ends.
-    mutating func writeChunkStart(of size: Int, ends: Bool, hasTrailers: Bool = false) -> StaticString {
-        if size > 0 { write(chunkSize: size) }
-        switch (size > 0, ends) {
-        case (true, false): return "\r\n"
-        case (false, false): return ""
-        case (true, true): return hasTrailers ? "\r\n0\r\n" : "\r\n0\r\n\r\n"
-        case (false, true): return hasTrailers ? "0\r\n" : "0\r\n\r\n"
-        }
-    }
-
-    /// A chunk's size line.
-    private mutating func write(chunkSize size: Int) {
-        var shift = 60
-        while shift > 0, size >> shift == 0 { shift -= 4 }
-        while shift >= 0 {
-            let digit = UInt8(size >> shift & 15)
-            write(digit < 10 ? digit + 0x30 : digit + 0x57)
-            shift -= 4
-        }
-        write("\r\n" as StaticString)
-    }
-
     /// Few heads need this.
     @inline(never)
     private mutating func grow(by amount: Int) {

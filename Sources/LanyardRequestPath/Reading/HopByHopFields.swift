@@ -1,6 +1,6 @@
 // Which fields end at this hop, and what Lanyard writes in their place. A field ends here by its name (`isHopByHop`) or
 // because `Connection` names it (`ConnectionOptions.nominates`). What `Connection` and `TE` ask for and this hop takes
-// over stands in `RequestHeadWriter.writeConnection`.
+// over stands in `HeadSink.writeOptions`.
 
 extension FieldName {
     /// The field belongs to one connection and is never forwarded (RFC 9110 §7.6.1, http-forwarding.md 10.1).

@@ -11,15 +11,15 @@ import LanyardSettings
 struct BearerField: Sendable {
     /// The field's name as configured.
     let name: [UInt8]
-    /// The line up to the token: `Authorization: Bearer `.
-    private let head: [UInt8]
-    /// The line behind the token, CRLF included.
-    private let tail: [UInt8]
+    /// The field up to the token: `Authorization: Bearer `.
+    private let start: FieldStart
+    /// What stands behind the token.
+    private let suffix: [UInt8]
 
     init(_ settings: RouteSettings) {
         name = Array(settings.injectHeader.utf8)
-        head = Array("\(settings.injectHeader): \(settings.injectPrefix)".utf8)
-        tail = Array("\(settings.injectSuffix)\r\n".utf8)
+        start = FieldStart(settings.injectHeader, settings.injectPrefix)
+        suffix = Array(settings.injectSuffix.utf8)
     }
 
     /// The field is `Authorization`.
@@ -33,11 +33,12 @@ struct BearerField: Sendable {
     @inline(__always)
     func resembles(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.resembles(other) } }
 
-    /// Writes the whole line.
+    /// Writes the whole field.
     @inline(__always)
-    func write(_ token: Secret, into out: inout HeadWriter) {
-        out.write(head)
+    func write(_ token: Secret, into out: inout some HeadSink & ~Copyable) {
+        out.beginField(start)
         out.write(token)
-        out.write(tail)
+        if !suffix.isEmpty { out.write(suffix) }
+        out.endField()
     }
 }

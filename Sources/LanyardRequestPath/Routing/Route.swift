@@ -12,7 +12,8 @@ package final class Route: Sendable {
     /// A fixed field as a complete line.
     package struct FixedField: Sendable {
         package let name: [UInt8]
-        package let line: [UInt8]
+        /// The whole field.
+        let start: FieldStart
     }
 
     package let settings: RouteSettings
@@ -80,7 +81,7 @@ package final class Route: Sendable {
         methods = settings.methods.map { Array($0.utf8) }
         (deniedPrefixes, denials) = Self.compile(settings.deny)
         fixedFields = settings.setHeaders.map {
-            FixedField(name: Array($0.name.utf8), line: Array("\($0.name): \($0.value)\r\n".utf8))
+            FixedField(name: Array($0.name.utf8), start: FieldStart($0.name, $0.value))
         }
         bearerField = BearerField(settings)
         requestIDName = settings.requestIDHeader.map { Array($0.utf8) }

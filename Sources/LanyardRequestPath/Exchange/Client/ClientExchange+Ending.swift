@@ -26,9 +26,11 @@ extension ClientExchange {
     ///
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
-        if let served = state.shardRoute {
-            served.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
-            logAccess(status, origin, end, bytes: bytes, of: served.route)
+        if let served = state.route {
+            served._withUnsafeGuaranteedRef {
+                $0.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+                logAccess(status, origin, end, bytes: bytes, of: $0.route)
+            }
         } else {
             let counters = shard.counters.withoutRoute
             counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
@@ -112,12 +114,11 @@ extension ClientExchange {
         let closes = !input.body.isEnded || machine.closesClient || shard.isDraining
         record(200, .lanyard, nil, bytes: 0)
         shard.heads.out.clear()
-        shard.heads.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
+        shard.heads.out.beginResponse(200, "OK")
+        shard.heads.out.writeField("Content-Length", decimal: 0)
         shard.heads.writeDate(&shard.heads.out)
-        shard.heads.out.write("\r\n" as StaticString)
-        shard.heads.out.write(
-            ConnectionOptions.responseLine(closes: closes, clientMinorVersion: input.head.minorVersion))
-        shard.heads.out.write("\r\n" as StaticString)
+        shard.heads.out.writePersistence(closes: closes, clientMinorVersion: input.head.minorVersion)
+        shard.heads.out.endHead()
         sendResponse(closes: closes)
     }
 

@@ -25,31 +25,31 @@ extension ClientExchange {
         waits.writeTimeout = ExchangeWaits.standardWriteTimeout
         if isLast || shard.isDraining { machine.closeClient() }
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
-        guard let buffer = input.buffer else { return refuse(.internalError) }
-        let (served, rules) = (served, rules)
-        let admission = RequestAdmission(input.head, in: buffer.bytes, buffer.table.all)
-        // Most listeners ask for none.
-        let capabilities = rules.callers.checksRequests ? sink.capabilities : []
-        let decision = admission.decide(
-            rules, served.configuration.routes, viaName: shard.heads.viaName, capabilities: capabilities,
-            isNamedClient: sink.isNamedClient)
+        guard let (bytes, lines) = input.headBytes else { return refuse(.internalError) }
+        let admission = RequestAdmission(input.head, in: bytes, lines)
+        let decision = servedBy.withRules { rules, routes in
+            // Most listeners ask for none.
+            admission.decide(
+                rules, routes, viaName: shard.heads.viaName,
+                capabilities: rules.callers.checksRequests ? sink.capabilities : [], isNamedClient: sink.isNamedClient)
+        }
         switch decision {
-        case .forward(let route, let target): forward(to: target, on: served.routes[route.index])
+        case .forward(let route, let target): forward(to: target, on: .passUnretained(served.routes[route.index]))
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):
-            if let route { count(for: served.routes[route.index]) }
+            if let route { count(for: .passUnretained(served.routes[route.index])) }
             refuse(problem)
         }
     }
 
     /// A request that is refused counts for its route.
-    private func count(for route: ShardRoute) {
-        state = .admission(.passUnretained(route))
-        waits.writeTimeout = route.timeouts.write
+    private func count(for route: Unmanaged<ShardRoute>) {
+        state = .admission(route)
+        waits.writeTimeout = route._withUnsafeGuaranteedRef { $0.timeouts.write }
     }
 
-    private func forward(to target: RequestTarget, on shardRoute: ShardRoute) {
-        let route = shardRoute.route
+    private func forward(to target: RequestTarget, on shardRoute: Unmanaged<ShardRoute>) {
+        let route = shardRoute._withUnsafeGuaranteedRef { $0.route }
         admit(target, on: route)
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
         if input.head.kind == .post, route.settings.errors != .problem, mayUseJSONRPC(on: route) {
@@ -59,7 +59,7 @@ extension ClientExchange {
             count(for: shardRoute)
             return refuse(.noActiveUser)
         }
-        waits.writeTimeout = shardRoute.timeouts.write
+        waits.writeTimeout = shardRoute._withUnsafeGuaranteedRef { $0.timeouts.write }
         let active = ActiveExchange(shardRoute, user: user)
         state = .forwarding(active)
         acquireToken(for: active)
@@ -120,8 +120,10 @@ extension ClientExchange {
     /// Only bytes that the replay's copy keeps: a head that the upstream does not take is sent again, with them.
     ///
     /// - Returns: false: the body is refused, and the exchange has ended.
-    func takeBodyBehindHead(in buffer: RequestBuffer, of active: ActiveExchange) -> Bool {
-        guard !input.body.isEnded, input.body.total == 0, buffer.used < buffer.count else { return true }
+    func takeBodyBehindHead(of active: ActiveExchange) -> Bool {
+        guard !input.body.isEnded, input.body.total == 0, let buffer = input.buffer, buffer.used < buffer.count else {
+            return true
+        }
         let (arrived, place) = (buffer.rest, buffer.used)
         guard replay.keepsWhole(arrived.count) else { return true }
         do throws(HeadError) {
@@ -183,7 +185,7 @@ extension ClientExchange {
         switch wait {
         case .continue100:
             upstream.expectContinue(false)
-            guard sendText("HTTP/1.1 100 Continue\r\n\r\n") == .sent else { return abandon() }
+            guard sendContinue() == .sent else { return abandon() }
             begin(.body, of: active)
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {

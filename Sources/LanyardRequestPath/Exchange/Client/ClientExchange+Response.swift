@@ -262,7 +262,8 @@ extension ClientExchange {
         relay.writeTrailers(
             into: &shard.heads.out, on: active.route, shard.memory.responseTable,
             limits: served.configuration.responseLimits)
-        return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n", isLast: isLast)
+        shard.heads.out.endHead()
+        return push(isLast: isLast)
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
@@ -283,10 +284,12 @@ extension ClientExchange {
         isLast: Bool = false
     ) -> ClientSend { sink.send(shard.heads.out.bytes, data, tail, isLast: isLast) }
 
-    /// Sends a fixed text to the client.
-    func sendText(_ text: StaticString) -> ClientSend {
+    /// Sends Lanyard's own 100 to the client.
+    func sendContinue() -> ClientSend {
         shard.heads.out.clear()
-        return push(UnsafeRawBufferPointer(start: nil, count: 0), text)
+        shard.heads.out.beginResponse(100, "Continue")
+        shard.heads.out.endHead()
+        return push()
     }
 
     /// The client has taken all bytes that were queued for it.

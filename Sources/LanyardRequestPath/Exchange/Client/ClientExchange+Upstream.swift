@@ -165,17 +165,17 @@ extension ClientExchange {
     // MARK: Sending
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken, of active: ActiveExchange) {
-        guard let buffer = input.buffer else { return }
+        guard let (bytes, lines) = input.headBytes else { return }
         let route = active.route
-        if route.passesAuthorization, ConnectionAuthentication.isUsed(by: buffer.table.all, in: buffer.bytes) {
+        if route.passesAuthorization, ConnectionAuthentication.isUsed(by: lines, in: bytes) {
             connection.bind()
         }
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
-        guard takeBodyBehindHead(in: buffer, of: active) else { return }
+        guard takeBodyBehindHead(of: active) else { return }
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(sink) : nil
         let writer = RequestHeadWriter(
-            bytes: buffer.bytes, head: input.head, lines: buffer.table.all, target: input.target,
+            bytes: bytes, head: input.head, lines: lines, target: input.target,
             isClientTLS: rules.tlsIndex != nil)
         shard.heads.out.clear()
         let hasToken = writer.write(

@@ -66,15 +66,17 @@ extension ExchangeState {
         }
     }
 
-    /// The route that the request counts for; nil: none was found.
-    var shardRoute: ShardRoute? {
+    /// The route that the request counts for; nil: none was found. Not counted: its exchange holds what it is served by.
+    var route: Unmanaged<ShardRoute>? {
         switch self {
         case .none: nil
-        case .admission(let route): route?.takeUnretainedValue()
-        case .forwarding(let active), .tunnel(let active, _): active.shardRoute
-        case .refusing(_, let former): former.shardRoute
+        case .admission(let route): route
+        case .forwarding(let active), .tunnel(let active, _): active.reference
+        case .refusing(_, let former): former.route
         }
     }
+
+    var shardRoute: ShardRoute? { route?.takeUnretainedValue() }
 }
 
 /// The result of sending bytes to the upstream.
@@ -104,5 +106,17 @@ struct ServedBy {
     init(_ routes: ShardRoutes, listener: Int) {
         self.routes = routes
         rules = routes.configuration.rules[listener]
+    }
+
+    /// Rules and routes without counting them: what an exchange is served by stays the same while `work` lasts.
+    @inline(__always)
+    func withRules<Result>(_ work: (ListenerRules, RouteTable) -> Result) -> Result {
+        Unmanaged.passUnretained(rules)._withUnsafeGuaranteedRef { rules in
+            Unmanaged.passUnretained(routes)._withUnsafeGuaranteedRef {
+                Unmanaged.passUnretained($0.configuration)._withUnsafeGuaranteedRef {
+                    Unmanaged.passUnretained($0.routes)._withUnsafeGuaranteedRef { work(rules, $0) }
+                }
+            }
+        }
     }
 }

@@ -36,6 +36,18 @@ struct RequestInput: ~Copyable {
     /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
     var buffer: RequestBuffer? { ownedBuffer?.takeUnretainedValue() }
 
+    /// The buffer's bytes, which begin with the head, and the head's field lines; nil: the buffer was released. Valid while it is not.
+    @inline(__always) var headBytes: (bytes: Bytes, lines: FieldLines)? {
+        guard let ownedBuffer else { return nil }
+        return ownedBuffer._withUnsafeGuaranteedRef { ($0.bytes, $0.table.all) }
+    }
+
+    /// The same while the head is among them.
+    @inline(__always) private var keptHeadBytes: (bytes: Bytes, lines: FieldLines)? {
+        guard let found = headBytes, found.bytes.count >= head.length else { return nil }
+        return found
+    }
+
     // MARK: Heads
 
     /// Free space for a read of head bytes.
@@ -83,9 +95,8 @@ struct RequestInput: ~Copyable {
 
     /// The request has a field of MCP (Model Context Protocol, Streamable HTTP). Valid while its head is.
     var hasMCPField: Bool {
-        guard let buffer, buffer.count >= head.length else { return false }
-        let lines = buffer.table.all
-        return (0..<lines.count).contains { lines.name($0, in: buffer.bytes).hasPrefix(lowered: "mcp-") }
+        guard let (bytes, lines) = keptHeadBytes else { return false }
+        return (0..<lines.count).contains { lines.name($0, in: bytes).hasPrefix(lowered: "mcp-") }
     }
 
     /// Whether `Mcp-Method` says that the request is a notification; nil: there is no such field. Valid while the head is.
@@ -154,12 +165,10 @@ struct RequestInput: ~Copyable {
 
     /// The client's `Host`. Valid while the request is.
     var clientHost: Bytes {
-        if let buffer, buffer.count >= head.length {
-            if head.host >= 0 { return buffer.table.value(head.host, in: buffer.bytes) }
+        if let (bytes, lines) = keptHeadBytes {
+            if head.host >= 0 { return lines.value(head.host, in: bytes) }
             // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
-            if case .absolute(_, let authority) = target.form {
-                return buffer.bytes[run: head.target][run: authority]
-            }
+            if case .absolute(_, let authority) = target.form { return bytes[run: head.target][run: authority] }
         }
         return keptHost?.bytes ?? Bytes(start: nil, count: 0)
     }
@@ -203,12 +212,11 @@ struct RequestInput: ~Copyable {
     /// What the buffer has of it.
     private func loggedHead(isHeadRead: Bool, on route: Route?) -> LoggedHead {
         var logged = LoggedHead()
-        guard isHeadRead, let buffer, buffer.count >= head.length else { return logged }
-        let bytes = buffer.bytes
+        guard isHeadRead, let (bytes, lines) = keptHeadBytes else { return logged }
         let raw = bytes[run: head.target]
         logged.method = bytes[run: head.method]
         if let route, route.requestIDName != nil {
-            logged.clientID = RequestIDField.safe(on: route, head, buffer.table.all, in: bytes)
+            logged.clientID = RequestIDField.safe(on: route, head, lines, in: bytes)
         }
         if let target = admission.target {
             logged.path = raw[run: target.path]

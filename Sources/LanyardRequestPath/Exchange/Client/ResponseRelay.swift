@@ -202,7 +202,7 @@ struct ResponseRelay: ~Copyable {
     ///   - table: is overwritten.
     ///   - limits: of responses.
     mutating func writeTrailers(
-        into out: inout HeadWriter, on route: Route, _ table: FieldTable, limits: HeadLimits
+        into out: inout some HeadSink & ~Copyable, on route: Route, _ table: FieldTable, limits: HeadLimits
     ) {
         let section = takeBytes()
         let bytes = section.bytes
@@ -219,10 +219,9 @@ struct ResponseRelay: ~Copyable {
             guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table.all, in: bytes) else {
                 continue
             }
-            out.write(name)
-            out.write(": " as StaticString)
+            out.beginField(name)
             out.write(table.value(index, in: bytes))
-            out.write("\r\n" as StaticString)
+            out.endField()
         }
     }
 }

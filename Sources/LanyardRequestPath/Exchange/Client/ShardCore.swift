@@ -111,13 +111,13 @@ package final class ShardCore: @unchecked Sendable {
 /// Small, as it is handed on with every step: the head, which is large, stays in `RequestInput`. Nothing of it is counted: what the
 /// request is served by, which its exchange holds, has the route.
 struct ActiveExchange {
-    private let reference: Unmanaged<ShardRoute>
+    let reference: Unmanaged<ShardRoute>
     /// The user whose token the request gets.
     let user: UserIndex
 
     /// - Parameter shardRoute: one of those by which the exchange is served.
-    init(_ shardRoute: ShardRoute, user: UserIndex) {
-        reference = .passUnretained(shardRoute)
+    init(_ shardRoute: Unmanaged<ShardRoute>, user: UserIndex) {
+        reference = shardRoute
         self.user = user
     }
 

@@ -40,7 +40,7 @@ struct AddressMapping {
             (scheme?.utf8CodeUnitCount ?? 0) + (host?.count ?? 0) + prefix.count + rest.count + (lacksSlash ? 1 : 0)
         }
 
-        func write(into out: inout HeadWriter) {
+        func write(into out: inout some ByteSink & ~Copyable) {
             if let scheme, let host {
                 out.write(scheme)
                 out.write(host)
@@ -201,7 +201,7 @@ struct AddressMapping {
     }
 
     /// Writes a value that `change` maps.
-    func write(_ value: Bytes, _ field: Field, into out: inout HeadWriter) {
+    func write(_ value: Bytes, _ field: Field, into out: inout some ByteSink & ~Copyable) {
         switch field {
         case .location: reference(value)?.write(into: &out)
         case .reference: reference(value, keepsForm: true)?.write(into: &out)
@@ -295,7 +295,7 @@ private struct CookieMapping {
         if self.path == nil, !dropsDomain, !dropsSecure { return nil }
     }
 
-    func write(into out: inout HeadWriter) {
+    func write(into out: inout some ByteSink & ~Copyable) {
         var attributes = CookieAttributes(value)
         out.write(attributes.pair)
         var lastPath = -1

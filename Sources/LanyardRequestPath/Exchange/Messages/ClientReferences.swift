@@ -368,7 +368,8 @@ struct ClientReferences {
     ///
     /// - Parameter authority: the `Host` that the upstream gets.
     func write(
-        _ name: FieldName, _ value: Bytes, method: Bytes, authority: [UInt8], into out: inout HeadWriter
+        _ name: FieldName, _ value: Bytes, method: Bytes, authority: [UInt8],
+        into out: inout some ByteSink & ~Copyable
     ) {
         var written = 0
         _ = forEach(name, in: value) { place in

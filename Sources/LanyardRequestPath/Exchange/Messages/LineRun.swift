@@ -13,9 +13,9 @@ struct LineRun {
     }
 
     @inline(__always)
-    mutating func add(_ line: FieldLine, to out: inout HeadWriter) {
+    mutating func add<Sink: HeadSink & ~Copyable>(_ line: FieldLine, to out: inout Sink) {
         let start = Int(line.nameStart)
-        if line.hasWrittenForm {
+        if Sink.copiesLines, line.hasWrittenForm {
             if start != range.upperBound {
                 flush(to: &out)
                 range = start..<start
@@ -23,19 +23,14 @@ struct LineRun {
             range = Range(uncheckedBounds: (range.lowerBound, line.end))
         } else {
             flush(to: &out)
-            write(line.name(in: bytes), line.value(in: bytes), &out)
+            out.beginField(line.name(in: bytes))
+            out.write(line.value(in: bytes))
+            out.endField()
         }
     }
 
-    private func write(_ name: Bytes, _ value: Bytes, _ out: inout HeadWriter) {
-        out.write(name)
-        out.write(": " as StaticString)
-        out.write(value)
-        out.write("\r\n" as StaticString)
-    }
-
     /// Writes the lines that were added.
-    mutating func flush(to out: inout HeadWriter) {
+    mutating func flush(to out: inout some HeadSink & ~Copyable) {
         if !range.isEmpty { out.write(bytes[run: range]) }
         range = range.upperBound..<range.upperBound
     }

@@ -22,56 +22,58 @@ package struct RequestHeadWriter: ~Copyable {
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
-        into out: inout HeadWriter, on route: Route, in context: HeadContext, token: AccessToken, authority: [UInt8],
+        into out: inout some HeadSink & ~Copyable, on route: Route, in context: HeadContext, token: AccessToken,
+        authority: [UInt8],
         requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
     ) -> Bool {
         writeStart(&out, authority, on: route)
         let clientSentOwn = writeFields(&out, authority, on: route, in: context, appendsPeer: peer != nil)
         writeFraming(&out)
-        if upgrade != nil || head.wantsTrailers { writeConnection(&out, upgrade) }
+        out.writeOptions(wantsTrailers: head.wantsTrailers, upgrade: upgrade)
         if !head.traits.contains(.via) { writeVia(&out, in: context, after: nil) }
-        if let peer { out.write(peer.lines) }
-        for field in route.fixedFields { out.write(field.line) }
-        if let name = route.settings.requestIDHeader {
-            out.write(name)
-            out.write(": " as StaticString)
+        if let peer { peer.write(into: &out) }
+        for field in route.fixedFields {
+            out.beginField(field.start)
+            out.endField()
+        }
+        if let name = route.requestIDName {
+            name.withUnsafeBufferPointer { out.beginField($0) }
             if let id = RequestIDField.safe(on: route, head, lines, in: bytes) {
                 out.write(id)
             } else {
                 out.write(hex: requestID.number)
             }
-            out.write("\r\n" as StaticString)
+            out.endField()
         }
         if !clientSentOwn { route.bearerField.write(token.token, into: &out) }
-        out.write("\r\n" as StaticString)
+        out.endHead()
         return !clientSentOwn
     }
 
-    private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8], on route: Route) {
-        if route.basePath == nil, target.form == .origin {
+    private func writeStart<Sink: HeadSink & ~Copyable>(_ out: inout Sink, _ authority: [UInt8], on route: Route) {
+        if Sink.copiesLines, route.basePath == nil, target.form == .origin {
             // Method, space and target as the client has sent them.
             out.write(bytes[run: head.method.lowerBound..<head.target.upperBound])
         } else {
-            out.write(bytes[run: head.method])
-            out.write(UInt8(ascii: " "))
+            out.beginRequest(bytes[run: head.method])
             Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
         }
-        out.write(" HTTP/1.1\r\nHost: " as StaticString)
+        out.beginAuthority()
         switch route.settings.host {
         // Over a unix socket the client's may be empty.
         case .client where head.host >= 0 && !lines.value(head.host, in: bytes).isEmpty:
             out.write(lines.value(head.host, in: bytes))
-        case .value(let value): out.write(value)
+        case .value: out.write(route.hostValue)
         case .client, .upstream: out.write(authority)
         }
-        out.write("\r\n" as StaticString)
+        out.endField()
     }
 
     /// The target for the upstream, byte for byte but for a mapped prefix.
     ///
     /// - Parameter raw: the client's target.
     static func writeTarget(
-        _ target: RequestTarget, _ raw: Bytes, on route: Route, into out: inout HeadWriter
+        _ target: RequestTarget, _ raw: Bytes, on route: Route, into out: inout some ByteSink & ~Copyable
     ) {
         writePath(raw[run: target.path], on: route, into: &out)
         out.write(raw[run: target.query])
@@ -79,7 +81,7 @@ package struct RequestHeadWriter: ~Copyable {
 
     /// A path of the client's view, which leads to the route, as the upstream's.
     @inline(__always)
-    static func writePath(_ path: Bytes, on route: Route, into out: inout HeadWriter) {
+    static func writePath(_ path: Bytes, on route: Route, into out: inout some ByteSink & ~Copyable) {
         if let base = route.basePath {
             let rest = path[run: route.prefix.end(in: path)..<path.count]
             if rest.isEmpty { out.write(route.basePathAlone) } else { out.write(base) }
@@ -100,7 +102,8 @@ package struct RequestHeadWriter: ~Copyable {
 
     /// Writes the client's lines. Returns whether its own bearer field is among them.
     private func writeFields(
-        _ out: inout HeadWriter, _ authority: [UInt8], on route: Route, in context: HeadContext, appendsPeer: Bool
+        _ out: inout some HeadSink & ~Copyable, _ authority: [UInt8], on route: Route, in context: HeadContext,
+        appendsPeer: Bool
     ) -> Bool {
         var clientSentOwn = false
         var run = LineRun(in: bytes)
@@ -120,9 +123,7 @@ package struct RequestHeadWriter: ~Copyable {
                 if !writeReferences(index, &run, &out, authority, on: route) { run.add(lines[index], to: &out) }
             case .maxForwards:
                 run.flush(to: &out)
-                out.write("Max-Forwards: " as StaticString)
-                out.write(decimal: max((lines.value(index, in: bytes).decimal ?? 1) - 1, 0))
-                out.write("\r\n" as StaticString)
+                out.writeField("Max-Forwards", decimal: max((lines.value(index, in: bytes).decimal ?? 1) - 1, 0))
             }
         }
         run.flush(to: &out)
@@ -173,7 +174,8 @@ package struct RequestHeadWriter: ~Copyable {
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeReferences(
-        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, _ authority: [UInt8], on route: Route
+        _ index: Int, _ run: inout LineRun, _ out: inout some HeadSink & ~Copyable, _ authority: [UInt8],
+        on route: Route
     ) -> Bool {
         let clientHost = ClientReferences.host(of: head, target, lines, in: bytes)
         let references = ClientReferences(route: route, clientHost: clientHost, isClientTLS: isClientTLS)
@@ -187,49 +189,35 @@ package struct RequestHeadWriter: ~Copyable {
             case .client, .upstream: authority
             }
         run.flush(to: &out)
-        out.write(lines.name(index, in: bytes))
-        out.write(": " as StaticString)
+        out.beginField(lines.name(index, in: bytes))
         references.write(name, value, method: method, authority: host, into: &out)
-        out.write("\r\n" as StaticString)
+        out.endField()
         return true
     }
 
     /// A `Connection` line names the field, so it belongs to this hop.
     private func isNominated(_ name: Bytes) -> Bool { head.connection.nominates(name, lines, in: bytes) }
 
-    private func writeFraming(_ out: inout HeadWriter) {
+    private func writeFraming(_ out: inout some HeadSink & ~Copyable) {
         switch head.framing {
-        case .length(let length):
-            out.write("Content-Length: " as StaticString)
-            out.write(decimal: length)
-            out.write("\r\n" as StaticString)
-        case .chunked: out.write("Transfer-Encoding: chunked\r\n" as StaticString)
+        case .length(let length): out.writeField("Content-Length", decimal: length)
+        case .chunked: out.writeUnknownLength()
         case .none, .untilClose: break
         }
     }
 
-    /// Writes the options that the client asked for and that this hop takes over (http-requests.md 6.5, http-forwarding.md 15.3).
-    private func writeConnection(_ out: inout HeadWriter, _ upgrade: [UInt8]?) {
-        if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
-        guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
-        out.write("Upgrade: " as StaticString)
-        out.write(upgrade)
-        out.write("\r\nConnection: Upgrade" as StaticString)
-        if head.wantsTrailers { out.write(", TE" as StaticString) }
-        out.write("\r\n" as StaticString)
-    }
-
     /// Lanyard's member stands behind the others: after the last `Via` line, or in a line of its own (RFC 9110 §7.6.3).
-    private func writeVia(_ out: inout HeadWriter, in context: HeadContext, after index: Int?) {
+    private func writeVia(_ out: inout some HeadSink & ~Copyable, in context: HeadContext, after index: Int?) {
         if let index {
-            out.write("Via: " as StaticString)
+            out.beginField("Via")
             out.write(lines.value(index, in: bytes))
-            out.write("\r\n" as StaticString)
+            out.endField()
             for later in (index + 1)..<max(lines.count, index + 1) where lines[later].name == .via { return }
         }
-        out.write(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 " as StaticString)
+        out.beginField("Via")
+        out.write(head.minorVersion == 0 ? "1.0 " : "1.1 " as StaticString)
         out.write(context.viaName)
-        out.write("\r\n" as StaticString)
+        out.endField()
     }
 }
 
@@ -271,15 +259,27 @@ enum RequestIDField {
 /// The lines stand behind the client's own: a list is the sum of its lines, so the client's address is its last member.
 /// `X-Real-IP` has one member only, so the client's own line is left out.
 struct ForwardedPeer {
-    /// Whole field lines.
-    let lines: [UInt8]
+    /// The client's address, or `unknown`: a unix socket's peer has none (RFC 7239 §6.2).
+    private let name: [UInt8]
 
     /// - Parameter address: the client's; nil if it is unknown.
     init(_ address: SocketAddress?) {
         let host = address?.host ?? ""
-        // A unix socket's peer has no address (RFC 7239 §6.2).
-        let name = host.isEmpty ? "unknown" : host
-        let node = name.utf8.contains(UInt8(ascii: ":")) ? "\"[\(name)]\"" : name
-        lines = Array("Forwarded: for=\(node)\r\nX-Forwarded-For: \(name)\r\nX-Real-IP: \(name)\r\n".utf8)
+        name = Array((host.isEmpty ? "unknown" : host).utf8)
+    }
+
+    func write(into out: inout some HeadSink & ~Copyable) {
+        let isIPv6 = name.contains(UInt8(ascii: ":"))
+        out.beginField("Forwarded")
+        out.write(isIPv6 ? "for=\"[" : "for=" as StaticString)
+        out.write(name)
+        if isIPv6 { out.write("]\"" as StaticString) }
+        out.endField()
+        out.beginField("X-Forwarded-For")
+        out.write(name)
+        out.endField()
+        out.beginField("X-Real-IP")
+        out.write(name)
+        out.endField()
     }
 }

@@ -18,22 +18,21 @@ struct ResponseHeadWriter: ~Copyable {
     var keepsTrailer = false
 
     /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
-    func writeInterim(into out: inout HeadWriter, on route: ShardRoute, in context: HeadContext) {
+    func writeInterim(into out: inout some HeadSink & ~Copyable, on route: ShardRoute, in context: HeadContext) {
         var run = start(&out)
         _ = writeFields(&run, &out, on: route, in: context, keepsLength: false)
-        out.write("\r\n" as StaticString)
+        out.endHead()
     }
 
     /// Writes a 101: as an interim response, with the granted protocol.
-    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8], on route: ShardRoute, in context: HeadContext)
-    {
+    func writeSwitching(
+        into out: inout some HeadSink & ~Copyable, to granted: [UInt8], on route: ShardRoute, in context: HeadContext
+    ) {
         var run = start(&out)
         run.flush(to: &out)
-        out.write("Upgrade: " as StaticString)
-        out.write(granted)
-        out.write("\r\nConnection: Upgrade\r\n" as StaticString)
+        out.writeSwitch(to: granted)
         _ = writeFields(&run, &out, on: route, in: context, keepsLength: false)
-        out.write("\r\n" as StaticString)
+        out.endHead()
     }
 
     /// - Parameters:
@@ -41,7 +40,8 @@ struct ResponseHeadWriter: ~Copyable {
     ///   - closes: writes `Connection: close`.
     ///   - replayObstacle: why a response that refuses the token was not replaced by a replay.
     func writeFinal(
-        into out: inout HeadWriter, on route: ShardRoute, in context: HeadContext, delivery: ResponseBody.Delivery,
+        into out: inout some HeadSink & ~Copyable, on route: ShardRoute, in context: HeadContext,
+        delivery: ResponseBody.Delivery,
         closes: Bool, replayObstacle: ReplayObstacle?
     ) {
         var run = start(&out)
@@ -49,47 +49,34 @@ struct ResponseHeadWriter: ~Copyable {
         let isDescribed = isResponseToHead || head.status == 304
         let keepsLength = isDescribed && head.status != 204
         let isDated = writeFields(&run, &out, on: route, in: context, keepsLength: keepsLength)
-        if case .length(let length) = head.framing {
-            out.write("Content-Length: " as StaticString)
-            out.write(decimal: length)
-            out.write("\r\n" as StaticString)
-        }
-        if delivery == .chunked { out.write("Transfer-Encoding: chunked\r\n" as StaticString) }
-        if !isDated {
-            out.write("Date: " as StaticString)
-            context.writeDate(&out)
-            out.write("\r\n" as StaticString)
-        }
+        if case .length(let length) = head.framing { out.writeField("Content-Length", decimal: length) }
+        if delivery == .chunked { out.writeUnknownLength() }
+        if !isDated { context.writeDate(&out) }
         if let replayObstacle {
             // Behind the upstream's own member (RFC 9209 §2, http-forwarding.md 17.5).
-            out.write("Proxy-Status: lanyard; received-status=" as StaticString)
+            out.beginField("Proxy-Status")
+            out.write("lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)
             out.write(replayObstacle.details)
-            out.write("\"\r\n" as StaticString)
+            out.write(UInt8(ascii: "\""))
+            out.endField()
         }
-        if head.status == 426, hasUpgrade {
-            // A sender of `Upgrade` names it in `Connection` (RFC 9110 §7.8).
-            out.write("Connection: Upgrade\r\n" as StaticString)
-        }
-        out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
-        out.write("\r\n" as StaticString)
+        if head.status == 426, hasUpgrade { out.writeUpgradeOption() }
+        out.writePersistence(closes: closes, clientMinorVersion: clientMinorVersion)
+        out.endHead()
     }
 
     private var hasUpgrade: Bool { (0..<lines.count).contains { lines[$0].name == .upgrade } }
 
     /// The status line: the first line of a run if it has the form in which Lanyard writes it, else it is written.
-    private func start(_ out: inout HeadWriter) -> LineRun {
-        if head.reason.lowerBound == Self.reasonStart, bytes[Self.minorVersion] == UInt8(ascii: "1"),
+    private func start<Sink: HeadSink & ~Copyable>(_ out: inout Sink) -> LineRun {
+        if Sink.copiesLines, head.reason.lowerBound == Self.reasonStart, bytes[Self.minorVersion] == UInt8(ascii: "1"),
             bytes[Self.reasonStart - 1] == 0x20
         {
             return LineRun(in: bytes, beginningWith: 0..<head.reason.upperBound + 2)
         }
-        out.write("HTTP/1.1 " as StaticString)
-        out.write(decimal: head.status)
-        out.write(UInt8(ascii: " "))
-        out.write(bytes[run: head.reason])
-        out.write("\r\n" as StaticString)
+        out.beginResponse(head.status, reason: bytes[run: head.reason])
         return LineRun(in: bytes)
     }
 
@@ -101,7 +88,8 @@ struct ResponseHeadWriter: ~Copyable {
     /// - Parameter run: what was written before the fields.
     /// - Returns: whether a `Date` was written: the upstream may send none, or name it in `Connection`.
     private func writeFields(
-        _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute, in context: HeadContext,
+        _ run: inout LineRun, _ out: inout some HeadSink & ~Copyable, on shardRoute: ShardRoute,
+        in context: HeadContext,
         keepsLength: Bool
     ) -> Bool {
         var isDated = false
@@ -128,7 +116,8 @@ struct ResponseHeadWriter: ~Copyable {
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeMapped(
-        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, _ growth: inout AddressMapping.Growth,
+        _ index: Int, _ run: inout LineRun, _ out: inout some HeadSink & ~Copyable,
+        _ growth: inout AddressMapping.Growth,
         on shardRoute: ShardRoute
     ) -> Bool {
         let route = shardRoute.route
@@ -142,10 +131,9 @@ struct ResponseHeadWriter: ~Copyable {
         case .dropped: break
         case .mapped:
             run.flush(to: &out)
-            out.write(lines.name(index, in: bytes))
-            out.write(": " as StaticString)
+            out.beginField(lines.name(index, in: bytes))
             mapping.write(value, field, into: &out)
-            out.write("\r\n" as StaticString)
+            out.endField()
         }
         return true
     }

@@ -13,23 +13,25 @@ struct ProblemWriter {
     let clientMinorVersion: Int
 
     /// - Returns: the number of body bytes.
-    func write(into out: inout HeadWriter) -> Int {
+    func write(into out: inout some HeadSink & ~Copyable) -> Int {
         let body =
             switch form {
             case .problem: problem.json(instance: requestID.description)
             case .jsonRPC: problem.jsonRPC(instance: requestID.description)
             }
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
-        out.write("HTTP/1.1 \(problem.status) \(problem.title)\r\n")
-        out.write("Content-Type: \(form.contentType)\r\nContent-Length: \(body.bytes.count)\r\nDate: ")
+        out.beginResponse(problem.status, problem.title)
+        out.writeField("Content-Type", "\(form.contentType)")
+        out.writeField("Content-Length", decimal: body.bytes.count)
         context.writeDate(&out)
-        out.write("\r\nCache-Control: no-store\r\nProxy-Status: lanyard; error=\(problem.error)\r\n")
+        out.writeField("Cache-Control", "no-store")
+        out.writeField("Proxy-Status", "lanyard; error=\(problem.error)")
         // SDKs of AI services decide by this field, and without it by the status alone.
-        if !problem.isRetryable { out.write("X-Should-Retry: false\r\n" as StaticString) }
-        if let seconds = problem.retryAfter { out.write("Retry-After: \(seconds)\r\n") }
-        if let allow = problem.allow { out.write("Allow: \(allow)\r\n") }
-        out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
-        out.write("\r\n" as StaticString)
+        if !problem.isRetryable { out.writeField("X-Should-Retry", "false") }
+        if let seconds = problem.retryAfter { out.writeField("Retry-After", decimal: seconds) }
+        if let allow = problem.allow { out.writeField("Allow", allow) }
+        out.writePersistence(closes: closes, clientMinorVersion: clientMinorVersion)
+        out.endHead()
         guard !isResponseToHead else { return 0 }
         out.write(body.bytes)
         return body.bytes.count

@@ -16,8 +16,8 @@ final class HeadContext {
         self.counters = counters
     }
 
-    /// Writes the `Date` of the current second.
-    func writeDate(_ out: inout HeadWriter) {
+    /// Writes a `Date` of the current second.
+    func writeDate(_ out: inout some HeadSink & ~Copyable) {
         let second = WallTime.now.seconds
         if second != dateSecond {
             dateSecond = second
@@ -25,6 +25,8 @@ final class HeadContext {
                 HTTPDate.write(WallTime(seconds: second), into: $0.baseAddress!)
             }
         }
+        out.beginField("Date")
         out.write(dateBytes)
+        out.endField()
     }
 }
