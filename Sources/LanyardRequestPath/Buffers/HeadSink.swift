@@ -31,6 +31,10 @@ protocol HeadSink: ByteSink, ~Copyable {
     mutating func write(hex number: UInt64)
     mutating func endField()
 
+    /// Begins `size` bytes of a body without a known length, which the caller sends next.
+    ///
+    /// - Returns: what follows them.
+    mutating func writeChunkStart(of size: Int, ends: Bool, hasTrailers: Bool) -> StaticString
     /// The body has no known length.
     mutating func writeUnknownLength()
     /// A request's options for this hop.

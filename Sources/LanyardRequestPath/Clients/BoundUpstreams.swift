@@ -34,6 +34,6 @@ struct BoundUpstreams: ~Copyable {
         for connection in closing where connection.isOpen { connection.evict() }
     }
 
-    /// Its pool may have closed one since.
-    private mutating func removeClosed() { connections.removeAll { !$0.isOpen } }
+    /// Its pool may have closed one since, which still holds the pool.
+    mutating func removeClosed() { connections.removeAll { !$0.isOpen } }
 }

@@ -8,6 +8,7 @@ extension ClientConnection {
     /// A client without a request does not keep the memory of a replaced configuration.
     func leaveFormerConfiguration() {
         shard.loop.assertIsCurrent()
+        bound.removeClosed()
         if state == .waiting { exchange.adoptServedConfiguration() }
     }
 

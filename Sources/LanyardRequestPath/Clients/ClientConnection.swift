@@ -37,7 +37,7 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
         self.shard = shard
         membership = ShardMembership(slot)
         state = shard.served.configuration.rules[listener].tlsIndex == nil ? .waiting : .handshake
-        exchange = ClientExchange(of: shard, listener: listener)
+        exchange = clients.exchange(onListener: listener)
         super.init()
         exchange.connect(to: ClientSink(self))
         try stream.watch(on: shard.loop, by: self)

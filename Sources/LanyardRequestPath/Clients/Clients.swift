@@ -127,11 +127,21 @@ package final class Clients: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         loop.assertIsCurrent()
         guard list.remove(client) else { return }
+        // One that was served by a replaced configuration would keep that.
+        if client.exchange.served === core.served { list.spares.keep(client.exchange) }
         load.add(-1)
         if client.membership.isAdmissionEnding { admissionEnds.remove(client) }
         // What still refers to the connection keeps no slot.
         client.membership.slot = .none
         if core.isDraining, list.all.isEmpty { reportEmpty() }
+    }
+
+    /// The exchange of a connection that begins.
+    func exchange(onListener index: Int) -> ClientExchange {
+        loop.assertIsCurrent()
+        guard let spare = list.spares.take() else { return ClientExchange(of: core, listener: index) }
+        spare.beginAnew(onListener: index)
+        return spare
     }
 
     private func closeLongestWaiting() -> Bool {
@@ -177,6 +187,7 @@ package final class Clients: @unchecked Sendable {
     func adopt(_ configuration: ServedConfiguration) {
         loop.assertIsCurrent()
         for client in list.all { client.leaveFormerConfiguration() }
+        list.spares.drop()
         handshakes.sessionsMax = configuration.limits.handshakesMax
         if configuration.closesStreams { closesStreams = true }
     }

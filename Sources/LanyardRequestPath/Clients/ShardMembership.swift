@@ -38,8 +38,10 @@ struct ShardMembership: ~Copyable {
 
 /// The clients of a shard, in no order. Each knows its place, so that it leaves without a search. Belongs to the shard's
 /// queue, which the shard checks.
-struct ClientList {
+struct ClientList: ~Copyable {
     private(set) var all: [ClientConnection] = []
+    /// Exchanges of clients that have left.
+    var spares = SpareExchanges()
 
     mutating func append(_ client: ClientConnection) {
         client.membership.place = all.count

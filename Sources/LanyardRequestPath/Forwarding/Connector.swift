@@ -111,7 +111,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         while completion != nil, let address = addresses.popFirst() {
             switch startAttempt(address) {
             case .connected(let attempt): return finish(.success(attempt))
-            case .underWay:
+            case .connecting:
                 if !addresses.isEmpty { nextAttemptAt = loop.now + Self.attemptDelay }
                 return armDeadline()
             case .failed(let failure): note(failure)
@@ -129,7 +129,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         self.failure = failure
     }
 
-    private enum AttemptStart { case connected(ConnectedStream), underWay, failed(UpstreamError) }
+    private enum AttemptStart { case connected(ConnectedStream), connecting, failed(UpstreamError) }
 
     private func startAttempt(_ address: SocketAddress) -> AttemptStart {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
@@ -159,7 +159,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         }
         attempts.append(attempt)
         // The first report of epoll begins the handshake.
-        return .underWay
+        return .connecting
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {

@@ -235,7 +235,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Ends a pool that no request will use again. It can be released then.
     package func finish() {
         loop.assertIsCurrent()
-        closeIdle()
+        retire()
         loop.drop(deadline)
         loop.drop(refreshDeadline)
         target.remove(self)

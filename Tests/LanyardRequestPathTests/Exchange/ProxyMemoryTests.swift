@@ -54,6 +54,28 @@ import Testing
         }
     }
 
+    @Test("the exchange of a connection that has closed, which the next client gets, keeps no memory of an upload")
+    func keptExchanges() async throws {
+        let tunnels = try TunnelBench()
+        let bench = tunnels.bench
+        func upload() throws -> RawClient {
+            let client = try RawClient(bench.endpoint)
+            try client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n")
+            try client.send(String(repeating: "x", count: 50_000))
+            return client
+        }
+        let before = Self.bytesHeld(bench)
+        for _ in 0..<2 {
+            let client = try upload()
+            let upstream = try tunnels.accept()
+            _ = try upstream.head()
+            try blockUntil("a copy is kept") { Self.bytesHeld(bench) > before + 30_000 }
+            client.reset()
+            // A shard keeps the buffer of a head for the next one.
+            try blockUntil("no copy is kept") { Self.bytesHeld(bench) <= before + 20_000 }
+        }
+    }
+
     @Test("copies of bodies go first when memory is tight, but not one that a replay in the making needs")
     func copies() async throws {
         let go = Milestone()

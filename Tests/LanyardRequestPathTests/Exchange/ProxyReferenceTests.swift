@@ -29,7 +29,7 @@ import Testing
         return bench.upstream.requests.last?[field] ?? "none"
     }
 
-    @Test("10.7 a Destination of the client's view becomes the upstream's URL, below its path")
+    @Test("10.7 a client-side Destination becomes the upstream's URL, below its path")
     func mapped() async throws {
         let bench = try Self.bench()
         for (sent, expected) in [

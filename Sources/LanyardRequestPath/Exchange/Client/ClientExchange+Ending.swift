@@ -85,8 +85,9 @@ extension ClientExchange {
             context: shard.heads, problem: problem, form: form, requestID: id, isResponseToHead: method == .head,
             closes: closes,
             clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
-        let bytes = writer.write(into: &shard.heads.out)
-        record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
+        let body = writer.writeHead(into: &shard.heads.out)
+        if let body { shard.heads.out.write(body.bytes) }
+        record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: body?.bytes.count ?? 0)
         sendResponse(closes: closes)
     }
 

@@ -10,7 +10,7 @@ extension ClientExchange {
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
     ///   to report.
     func holdsForReplay(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> Bool {
         let route = active.route
         guard response.status >= 200, route.reauthenticates(on: response.status), let token = upstream.token else {
@@ -18,7 +18,7 @@ extension ClientExchange {
         }
         let breaker = active.shardRoute.breaker
         active.shardRoute.counters.countUnauthorized()
-        let refusal = TokenRefusal(table, in: view)
+        let refusal = TokenRefusal(table, in: headBytes)
         guard machine.replays == 0 else {
             if refusal == .token, trip(breaker, route) {
                 shard.tokens.noteRefusedReplay(token.generation, of: active.user)
@@ -30,7 +30,7 @@ extension ClientExchange {
         case .invalidRequest: return recordObstacle(.invalidRequest)
         case .token: break
         }
-        if route.passesAuthorization, !hasSentOwnAuthorization(active), isClientChallenged(table, view) {
+        if route.passesAuthorization, !hasSentOwnAuthorization(active), isClientChallenged(table, headBytes) {
             return recordObstacle(.clientAuthorization)
         }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
@@ -51,15 +51,15 @@ extension ClientExchange {
         }
         let sent = decision.body == .awaited ? replay.bodyBytes : nil
         let held = HeldResponse(
-            response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers)
+            response, table, headBytes, decision, bodyBytesSent: sent, budget: shard.context.buffers)
         hold(held, outlook, of: active)
         return true
     }
 
     /// The response is a step of the client's own authentication of the connection, or asks for it: another token would not
     /// help, and the step must reach the client (http-connections.md 16.9).
-    func isClientChallenged(_ table: FieldTable, _ view: Bytes) -> Bool {
-        let challenge = ConnectionAuthentication.Challenge(of: table.all, in: view)
+    func isClientChallenged(_ table: FieldTable, _ headBytes: Bytes) -> Bool {
+        let challenge = ConnectionAuthentication.Challenge(of: table.all, in: headBytes)
         if challenge.isOffered, !challenge.hasBearer { return true }
         guard let buffer = input.buffer else { return false }
         return ConnectionAuthentication.isUsed(by: buffer.table.all, in: buffer.bytes)
@@ -216,9 +216,9 @@ extension ClientExchange {
             updateSendTimeout(of: active, on: connection)
         }
         let bytes = held.bytes.mutableBytes
-        let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
+        let headBytes = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         let behind = UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...])
-        guard relayFinal(held.head, view, held.table, behind, for: active) == .continues else { return false }
+        guard relayFinal(held.head, headBytes, held.table, behind, for: active) == .continues else { return false }
         // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
         return true

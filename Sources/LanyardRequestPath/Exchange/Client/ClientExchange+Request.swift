@@ -7,13 +7,16 @@ extension ClientExchange {
     ///
     /// 1. The request is admitted, refused or responded to: `RequestAdmission`, here; its refusal: `+Refusal`, `+Ending`.
     /// 2. It gets a token, or is parked for one: `+Upstream`, `TokenCache`.
-    /// 3. It gets a connection, or waits for one: `+Upstream`, `UpstreamPool`, `ClientSink.takeBound`.
-    /// 4. Its head is sent, with the body bytes that have come: `+Upstream`, `RequestHeadWriter`.
+    /// 3. It gets a connection, or waits for one: `+Upstream`, `UpstreamPool`, `UpstreamPool+Idle`; one of this client alone:
+    ///    `ClientSink.takeBound`, `BoundUpstreams`.
+    /// 4. Its head is sent, with the body bytes that have come: here (`takeBodyBehindHead`), `+Upstream`, `RequestHeadWriter`.
     /// 5. The rest of its body is read and sent: `ClientConnection+HTTP1`, here, `+Upstream`.
-    /// 6. The response's head is read: `+Response`, `ResponseRelay`. One that refuses the token is held, and the request begins again
-    ///    at 3 with another one: `+Replay`. A 101 becomes a tunnel: `+Upgrade`.
-    /// 7. Head, body and trailers are relayed: `+Response`, `ResponseHeadWriter`.
-    /// 8. It is counted, and its connection given back: `+Ending`.
+    /// 6. The response's head is read: `+Response`, `ResponseRelay`. One that refuses the token is held: `+Replay`, `RefusedResponse`;
+    ///    then the request begins again at 3 with another one, or at 4 on the same connection. A 101 becomes a tunnel: `+Upgrade`. After an
+    ///    upstream that ends without a byte `Exchange` decides; a second attempt begins at 3: `+Ending`.
+    /// 7. Head, body and trailers are relayed: `+Response`, `ResponseHeadWriter`, `ResponseRelay`, `TrailerFilter`.
+    /// 8. It is counted (a tunnel when it begins, `+Upgrade`), and its connection given back, or closed by its `UpstreamLease`: `Exchange`
+    ///    decides, `+Ending`.
     /// 9. The client's connection waits for the next request, or ends: `ClientConnection+HTTP1`, `ClientConnection+Ending`.
     ///
     /// - Parameter isLast: the client's connection ends behind the response.

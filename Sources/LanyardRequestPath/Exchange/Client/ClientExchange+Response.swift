@@ -14,7 +14,8 @@ extension ClientExchange {
             case .bytes(let count):
                 progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), for: active)
                 share -= count
-                relay.adaptReadSize(afterReading: count, queued: sink.queuedBytes)
+                // The end of the exchange may have released the client's connection.
+                if progress == .continues { relay.adaptReadSize(afterReading: count, queued: sink.queuedBytes) }
             case .wouldBlock:
                 progress = connection.stream.isBroken ? handleUpstreamEnd(clean: false, active) : .continues
             case .end: progress = handleUpstreamEnd(clean: !connection.stream.isBroken, active)
@@ -84,28 +85,30 @@ extension ClientExchange {
         var start = 0
         while true {
             let rest = UnsafeMutableRawBufferPointer(rebasing: arrived[start...])
-            let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
+            let headBytes = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
                 guard
                     let response = try relay.readHead(
-                        view, into: table, isResponseToHead: input.head.kind == .head,
+                        headBytes, into: table, isResponseToHead: input.head.kind == .head,
                         limits: served.configuration.responseLimits)
                 else {
                     return .incomplete(start)
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
-                    if active.route.passesAuthorization { noteChallenge(table, view, for: active) }
+                    if active.route.passesAuthorization { noteChallenge(table, headBytes, for: active) }
                     active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
-                    if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
+                    if holdsForReplay(response, headBytes, table, for: active) { return .relayed(.ended) }
                     if replacesUnauthorized(
-                        response, replay.obstacle, for: active, isClientChallenged: isClientChallenged(table, view))
-                    {
+                        response, replay.obstacle, for: active, isClientChallenged: isClientChallenged(table, headBytes)
+                    ) {
                         return .relayed(.ended)
                     }
-                    return .relayed(relayFinal(response, view, table, after, for: active))
+                    return .relayed(relayFinal(response, headBytes, table, after, for: active))
                 }
-                guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }
+                guard relayInterim(response, headBytes, table, for: active) == .continues else {
+                    return .relayed(.ended)
+                }
                 start += response.length
             } catch {
                 return .relayed(carryOut(machine.handleUpstreamFailure(error)))
@@ -114,9 +117,9 @@ extension ClientExchange {
     }
 
     /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).
-    private func noteChallenge(_ table: FieldTable, _ view: Bytes, for active: ActiveExchange) {
+    private func noteChallenge(_ table: FieldTable, _ headBytes: Bytes, for active: ActiveExchange) {
         guard let connection = upstream.connection, !hasSentOwnAuthorization(active) else { return }
-        if ConnectionAuthentication.Challenge(of: table.all, in: view).isOffered { connection.bind() }
+        if ConnectionAuthentication.Challenge(of: table.all, in: headBytes).isOffered { connection.bind() }
     }
 
     /// The request's `Authorization` was Lanyard's: what the upstream says of it concerns no client.
@@ -125,10 +128,10 @@ extension ClientExchange {
     }
 
     func writer(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            bytes: view, head: response, lines: table.all,
+            bytes: headBytes, head: response, lines: table.all,
             isClientTLS: rules.tlsIndex != nil,
             clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
@@ -136,7 +139,7 @@ extension ClientExchange {
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-forwarding.md 11.5).
     private func relayInterim(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ExchangeProgress {
         relay.endInterim()
         let action = machine.handleInterim(
@@ -153,7 +156,7 @@ extension ClientExchange {
         }
         guard input.head.minorVersion > 0 else { return .continues }
         shard.heads.out.clear()
-        writer(response, view, table, for: active)
+        writer(response, headBytes, table, for: active)
             .writeInterim(into: &shard.heads.out, on: active.shardRoute, in: shard.heads)
         guard push() == .sent else {
             abandon()
@@ -167,11 +170,11 @@ extension ClientExchange {
 
     /// Relays the final head and the bytes that came with it.
     func relayFinal(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer,
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer,
         for active: ActiveExchange
     ) -> ExchangeProgress {
         guard response.status != 101 else {
-            switchProtocols(response, view, table, UnsafeRawBufferPointer(after), for: active)
+            switchProtocols(response, headBytes, table, UnsafeRawBufferPointer(after), for: active)
             return .ended
         }
         upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
@@ -195,12 +198,12 @@ extension ClientExchange {
         relay.beginRelay(response.status)
         upstream.expectContinue(false)
         shard.heads.out.clear()
-        var writer = writer(response, view, table, for: active)
+        var writer = writer(response, headBytes, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
             into: &shard.heads.out, on: active.shardRoute, in: shard.heads, delivery: relay.delivery,
             closes: machine.closesClient, replayObstacle: replay.obstacle)
-        relay.keepNominations(response, view, table)
+        relay.keepNominations(response, headBytes, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
         let progress = deliver(data, leftover: used < after.count, for: active)

@@ -27,7 +27,7 @@ extension ClientExchange {
     ///
     /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
     func switchProtocols(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer,
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer,
         for active: ActiveExchange
     ) {
         // The client cannot change the protocol within a message (RFC 9110 §7.8).
@@ -36,11 +36,11 @@ extension ClientExchange {
         }
         guard let upgrade = input.upgrade, let connection = upstream.connection, let token = upstream.token,
             response.minorVersion > 0,
-            let granted = Self.onlyProtocol(table, view),
+            let granted = Self.onlyProtocol(table, headBytes),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(machine.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
         shard.heads.out.clear()
-        writer(response, view, table, for: active)
+        writer(response, headBytes, table, for: active)
             .writeSwitching(into: &shard.heads.out, to: upgrade, on: active.shardRoute, in: shard.heads)
         beginTunnel(connection, account: token.account, after, of: active)
     }

@@ -202,7 +202,8 @@ extension ClientExchange {
         guard !upstream.isHeadQueued else { return }
         if upstream.isContinueDue { begin(.continue100, of: active) }
         forwardBuffered(of: active)
-        sink.read()
+        // It may have ended, and its connection with it.
+        if state.isForwarding { sink.read() }
     }
 
     /// Part of the head is queued and must not be sent: its token has expired, or the connection is broken.
@@ -277,7 +278,7 @@ extension ClientExchange {
         updateSendTimeout(of: active, on: connection)
         if headIsGone, upstream.isContinueDue { begin(.continue100, of: active) }
         if headIsGone, wantsBody { forwardBuffered(of: active) }
-        sink.read()
+        if state.isForwarding { sink.read() }
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.

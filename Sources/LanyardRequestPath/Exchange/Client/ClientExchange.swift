@@ -46,6 +46,13 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         waits.setOwner(self)
     }
 
+    /// It was another connection's, which has closed: `end` has left nothing of that one.
+    func beginAnew(onListener index: Int) {
+        shard.loop.assertIsCurrent()
+        servedBy = ServedBy(shard.served, listener: index)
+        waits.beginAnew()
+    }
+
     /// Before the first event.
     func connect(to sink: ClientSink) { ownSink = sink }
 
@@ -181,11 +188,16 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         endOutboundWait()
     }
 
-    /// The connection is closed.
+    /// The connection is closed. Nothing of its client stays: no memory, and no token. The exchange may be kept for another client.
     func end() {
         state = .none
         waits.drop(on: shard.loop)
         input.releaseBuffer(to: shard)
+        machine = Exchange(RequestHead())
+        input = RequestInput()
+        upstream = UpstreamAttempt()
+        relay = ResponseRelay(budget: shard.context.buffers)
+        replay = RequestReplay(budget: shard.context.buffers)
     }
 
     // MARK: PausableReader

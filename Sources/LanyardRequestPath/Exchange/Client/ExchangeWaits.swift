@@ -150,7 +150,15 @@ struct ExchangeWaits: ~Copyable {
     /// The next byte belongs to another response.
     mutating func endResponse() { stallCheckAt = .never }
 
-    /// Before the exchange is released.
+    /// For another client, behind `drop`.
+    mutating func beginAnew() {
+        (inbound, outbound) = (.none, .none)
+        stallCheckAt = .never
+        writeTimeout = Self.standardWriteTimeout
+        isPaused = false
+    }
+
+    /// Before the exchange is released, or kept for another connection.
     mutating func drop(on loop: EventLoop) {
         endToken(on: loop)
         loop.drop(inboundDeadline.takeUnretainedValue())

@@ -4,7 +4,7 @@ import LanyardSettings
 /// What has come of the requests of one client's connection, one at a time: the buffer of their bytes with the reader of
 /// heads, the reader of the body, and what they have found.
 ///
-/// It does no I/O: the connection brings the bytes and acts on what was found. The connection checks the queue.
+/// It does no I/O: the connection brings the bytes and acts on what was found. The exchange checks the queue.
 struct RequestInput: ~Copyable {
     /// What is forwarded of a request.
     private struct Admission {
@@ -96,7 +96,11 @@ struct RequestInput: ~Copyable {
     /// The request has a field of MCP (Model Context Protocol, Streamable HTTP). Valid while its head is.
     var hasMCPField: Bool {
         guard let (bytes, lines) = keptHeadBytes else { return false }
-        return (0..<lines.count).contains { lines.name($0, in: bytes).hasPrefix(lowered: "mcp-") }
+        for index in 0..<lines.count {
+            let name = lines.name(index, in: bytes)
+            if name.count >= 4, name[0] | 0x20 == UInt8(ascii: "m"), name.hasPrefix(lowered: "mcp-") { return true }
+        }
+        return false
     }
 
     /// Whether `Mcp-Method` says that the request is a notification; nil: there is no such field. Valid while the head is.

@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Reads one response for its client: an incomplete head with its reader, the end of the body, kept trailers.
 ///
-/// It does no I/O: `ClientExchange` brings the upstream's bytes and sends what is due. The connection checks the queue.
+/// It does no I/O: `ClientExchange` brings the upstream's bytes and sends what is due. The exchange checks the queue.
 struct ResponseRelay: ~Copyable {
     /// Where the reading of an incomplete head continues. An object, because nearly all heads come whole, and an idle connection has none.
     private final class PartialHead {
@@ -166,11 +166,11 @@ struct ResponseRelay: ~Copyable {
 
     /// Keeps the head's `Connection` lines in front of the trailer section: a field that they name is not forwarded as
     /// a trailer either (http-forwarding.md 10.1). Does nothing if the head names none.
-    mutating func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
+    mutating func keepNominations(_ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable) {
         guard keepsTrailers, response.connection.nominatesFields else { return }
         for index in 0..<table.count where table[index].name == .connection {
             keep("Connection: ")
-            partial.append(table.value(index, in: view))
+            partial.append(table.value(index, in: headBytes))
             keep("\r\n")
         }
     }

@@ -3,7 +3,7 @@ import LanyardFoundations
 /// The attempt to send one request to its upstream: its token, the wait for a token or a connection, the
 /// connection, and how far its head has come.
 ///
-/// It does no I/O: `ClientExchange` parks, connects and sends. The connection checks the queue.
+/// It does no I/O: `ClientExchange` parks, connects and sends. The exchange checks the queue.
 struct UpstreamAttempt: ~Copyable {
     /// Of the request's user; nil before the first one has come, and in a tunnel.
     private(set) var token: AccessToken?

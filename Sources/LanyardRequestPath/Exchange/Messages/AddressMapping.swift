@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// Maps what an upstream says of its own addresses to the client's view, so that the client stays behind Lanyard
+/// Maps what an upstream says of its own addresses to client-side addresses, so that the client stays behind Lanyard
 /// (http-forwarding.md 12.6): the values of `Location`, `Link`, `Refresh`, `Set-Cookie` and of other fields with a reference.
 struct AddressMapping {
     /// The fields that are mapped, by the form of their value.
@@ -53,11 +53,11 @@ struct AddressMapping {
 
     // MARK: References
 
-    /// A URI reference of the upstream's own origin as a path of the client's view (RFC 3986 §4.2); nil: it is not changed.
+    /// A URI reference of the upstream's own origin as a client-side path (RFC 3986 §4.2); nil: it is not changed.
     ///
     /// It loses scheme and authority: how the client has reached Lanyard is not known when a proxy stands before it.
     ///
-    /// - Parameter keepsForm: a URL becomes one of the client's view: programs use it as it is, without what it is relative to.
+    /// - Parameter keepsForm: a URL becomes a client-side one: programs use it as it is, without what it is relative to.
     func reference(_ value: Bytes, keepsForm: Bool = false) -> Reference? {
         guard value.allSatisfy(Self.isPlain), let start = pathStart(of: value) else { return nil }
         let path = value[run: start..<value.count]
@@ -258,7 +258,7 @@ struct AddressMapping {
 }
 
 /// A `Set-Cookie` value as the client gets it (RFC 6265 §4.1, §5.2): without a `Domain` that is the upstream's own host, so
-/// that the cookie is the host's that the client knows; with a `Path` of the client's view; and without `Secure` where the
+/// that the cookie is the host's that the client knows; with a client-side `Path`; and without `Secure` where the
 /// client could not send the cookie back.
 private struct CookieMapping {
     private let value: Bytes

@@ -7,7 +7,7 @@ import LanyardSettings
 struct ClientReferences {
     /// A reference, by whom it names.
     enum Reference {
-        /// The client's view: the path without its query.
+        /// The client-side path without its query.
         case own(path: Range<Int>, hasOrigin: Bool)
         /// The upstream by its own name.
         case upstream(path: Range<Int>)
@@ -368,8 +368,7 @@ struct ClientReferences {
     ///
     /// - Parameter authority: the `Host` that the upstream gets.
     func write(
-        _ name: FieldName, _ value: Bytes, method: Bytes, authority: [UInt8],
-        into out: inout some ByteSink & ~Copyable
+        _ name: FieldName, _ value: Bytes, method: Bytes, authority: [UInt8], into out: inout some ByteSink & ~Copyable
     ) {
         var written = 0
         _ = forEach(name, in: value) { place in

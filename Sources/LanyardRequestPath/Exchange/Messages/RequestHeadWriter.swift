@@ -79,7 +79,7 @@ package struct RequestHeadWriter: ~Copyable {
         out.write(raw[run: target.query])
     }
 
-    /// A path of the client's view, which leads to the route, as the upstream's.
+    /// A client-side path, which leads to the route, as the upstream's.
     @inline(__always)
     static func writePath(_ path: Bytes, on route: Route, into out: inout some ByteSink & ~Copyable) {
         if let base = route.basePath {

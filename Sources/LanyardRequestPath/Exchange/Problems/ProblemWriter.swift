@@ -12,8 +12,10 @@ struct ProblemWriter {
     let closes: Bool
     let clientMinorVersion: Int
 
-    /// - Returns: the number of body bytes.
-    func write(into out: inout some HeadSink & ~Copyable) -> Int {
+    /// Writes the head.
+    ///
+    /// - Returns: the body, which follows it; nil: none does.
+    func writeHead(into out: inout some HeadSink & ~Copyable) -> JSONWriter? {
         let body =
             switch form {
             case .problem: problem.json(instance: requestID.description)
@@ -32,9 +34,7 @@ struct ProblemWriter {
         if let allow = problem.allow { out.writeField("Allow", allow) }
         out.writePersistence(closes: closes, clientMinorVersion: clientMinorVersion)
         out.endHead()
-        guard !isResponseToHead else { return 0 }
-        out.write(body.bytes)
-        return body.bytes.count
+        return isResponseToHead ? nil : body
     }
 }
 

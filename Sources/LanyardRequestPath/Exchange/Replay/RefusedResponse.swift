@@ -58,7 +58,7 @@ package struct RefusedResponse: Equatable, Sendable {
 /// The response that a `RefusedResponse` decides about: its head and the bytes that came with it. The rest is not read
 /// until the decision.
 ///
-/// Belongs to its connection, which checks the queue.
+/// Belongs to its exchange, which checks the queue.
 final class HeldResponse {
     /// How long an incomplete request body is waited for (http-forwarding.md 17.2).
     static let bodyWaitMax = Duration.seconds(1)

@@ -1,7 +1,7 @@
 /// What a second sending of a request needs (http-connections.md 16.5, http-forwarding.md 17): the copy of its body, and the refused
 /// response that is held until then.
 ///
-/// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. The connection checks the queue.
+/// It does no I/O. `RefusedResponse` decides, and `ClientExchange` acts. The exchange checks the queue.
 struct RequestReplay: ~Copyable {
     private var body: ReplayBody
     /// The response that a replay may replace. Nothing is read from the upstream while it is held.

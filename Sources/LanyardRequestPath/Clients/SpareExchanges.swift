@@ -1,0 +1,26 @@
+/// The exchanges of closed connections, for the next ones: with its parts an exchange is three allocations, which a client that makes a
+/// connection for each request would cause each time.
+///
+/// They keep no memory of a client, and none of a replaced configuration. Belongs to the shard's clients, which check the queue.
+struct SpareExchanges: ~Copyable {
+    /// A few of a turn's: more would only cost memory.
+    static let countMax = 32
+
+    private var list: [ClientExchange] = []
+
+    init() { list.reserveCapacity(Self.countMax) }
+
+    /// Keeps the exchange of a connection that has closed. The connection, or what waits in this turn, may still refer to it.
+    mutating func keep(_ exchange: ClientExchange) {
+        if list.count < Self.countMax { list.append(exchange) }
+    }
+
+    /// An exchange that nothing refers to any more; nil: there is none.
+    mutating func take() -> ClientExchange? {
+        guard var spare = list.popLast(), isKnownUniquelyReferenced(&spare) else { return nil }
+        return spare
+    }
+
+    /// The configuration that they were served by is replaced.
+    mutating func drop() { list.removeAll(keepingCapacity: true) }
+}
