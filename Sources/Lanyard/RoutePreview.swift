@@ -100,7 +100,8 @@ package struct RoutePreview: Sendable {
             open.capabilityFile = nil
             let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener, for: host), index: index)
             let decision = withExtendedLifetime(table) {
-                RequestAdmission(head, in: bytes, table.all).decide(rules, routes, viaName: [], capabilities: [])
+                RequestAdmission(head, in: bytes, table.all).decide(
+                    rules, routes, viaName: Bytes(start: nil, count: 0), capabilities: [])
             }
             switch decision {
             case .forward(let route, let target): return forwarding(route, target, head, bytes, table)

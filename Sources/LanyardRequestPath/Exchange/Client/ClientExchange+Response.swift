@@ -197,12 +197,14 @@ extension ClientExchange {
         machine.handleFinalHead(response, delimitedByClose: relay.isDelimitedByClose)
         relay.beginRelay(response.status)
         upstream.expectContinue(false)
-        shard.heads.out.clear()
         var writer = writer(response, headBytes, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
-        writer.writeFinal(
-            into: &shard.heads.out, on: active.shardRoute, in: shard.heads, delivery: relay.delivery,
-            closes: machine.closesClient, replayObstacle: replay.obstacle)
+        active.withRoute(shard.heads) { served, heads in
+            heads.out.clear()
+            writer.writeFinal(
+                into: &heads.out, on: served, in: heads, delivery: relay.delivery, closes: machine.closesClient,
+                replayObstacle: replay.obstacle)
+        }
         relay.keepNominations(response, headBytes, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))

@@ -177,10 +177,13 @@ extension ClientExchange {
         let writer = RequestHeadWriter(
             bytes: bytes, head: input.head, lines: lines, target: input.target,
             isClientTLS: rules.tlsIndex != nil)
-        shard.heads.out.clear()
-        let hasToken = writer.write(
-            into: &shard.heads.out, on: route, in: shard.heads, token: token, authority: active.shardRoute.authority,
-            requestID: input.requestID(from: shard), upgrade: input.upgrade, peer: peer)
+        let id = input.requestID(from: shard)
+        let hasToken = active.withRoute(shard.heads) { served, heads in
+            heads.out.clear()
+            return writer.write(
+                into: &heads.out, on: served.route, in: heads, token: token, authority: served.authority,
+                requestID: id, upgrade: input.upgrade, peer: peer)
+        }
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
@@ -236,8 +239,8 @@ extension ClientExchange {
     func pushKept(
         from offset: Int, ends: Bool, of active: ActiveExchange, withHead: Bool = false
     ) -> UpstreamSend {
-        guard let buffer = input.buffer, let connection = upstream.connection else { return .failed }
-        let (first, second) = replay.bytes(from: offset, in: buffer)
+        guard let (bytes, _) = input.headBytes, let connection = upstream.connection else { return .failed }
+        let (first, second) = replay.bytes(from: offset, in: bytes)
         let count = first.count + second.count
         var tail: StaticString = ""
         if input.body.framing == .chunked { tail = shard.heads.out.writeChunkStart(of: count, ends: ends) }

@@ -35,7 +35,7 @@ package struct RequestAdmission: ~Copyable {
     ///   - capabilities: one for each listener.
     ///   - isNamedClient: the client's certificate has one of the listener's `client_names`, or it asks for none.
     package func decide(
-        _ rules: ListenerRules, _ routes: RouteTable, viaName: @autoclosure () -> [UInt8], capabilities: [Secret?],
+        _ rules: ListenerRules, _ routes: RouteTable, viaName: Bytes, capabilities: [Secret?],
         isNamedClient: Bool = true
     ) -> Decision {
         if head.traits.contains(.confusable), hasForbiddenConfusableName() {
@@ -73,7 +73,7 @@ package struct RequestAdmission: ~Copyable {
 
     @inline(__always)
     private func decideRoute(
-        _ target: RequestTarget, _ routes: RouteTable, _ viaName: () -> [UInt8], isTLS: Bool
+        _ target: RequestTarget, _ routes: RouteTable, _ viaName: Bytes, isTLS: Bool
     ) -> Decision {
         // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
         guard routes.usesHosts, case let value = ClientReferences.host(of: head, target, lines, in: bytes),
@@ -91,7 +91,7 @@ package struct RequestAdmission: ~Copyable {
     ///   - isTLS: the listener speaks TLS.
     @inline(__always)
     private func decideRoute(
-        _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, _ viaName: () -> [UInt8], isTLS: Bool
+        _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, _ viaName: Bytes, isTLS: Bool
     ) -> Decision {
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
@@ -236,14 +236,14 @@ package struct RequestAdmission: ~Copyable {
 
     /// Checks the route's own rules.
     @inline(__always)
-    private func checkPolicy(_ route: Route, _ viaName: () -> [UInt8]) -> Problem? {
+    private func checkPolicy(_ route: Route, _ viaName: Bytes) -> Problem? {
         if route.settings.clientAuthorization == .reject {
             for index in 0..<lines.count where route.bearerField.isNamed(lines.name(index, in: bytes)) {
                 return .authorizationNotAllowed
             }
         }
         if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
-        if head.traits.contains(.via), hasPassed(viaName()) { return .loop }
+        if head.traits.contains(.via), hasPassed(viaName) { return .loop }
         if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
             length > bodyBytesMax
         {
@@ -253,15 +253,13 @@ package struct RequestAdmission: ~Copyable {
     }
 
     /// `Via` holds the pseudonym of this process (http-forwarding.md 18.1).
-    private func hasPassed(_ viaName: [UInt8]) -> Bool {
+    private func hasPassed(_ viaName: Bytes) -> Bool {
         for index in 0..<lines.count where lines[index].name == .via {
             for member in FieldList(lines.value(index, in: bytes)) {
                 guard let space = member.firstIndex(where: ByteClass.isSpace) else { continue }
                 let name = member[run: space..<member.count].trimmed
-                let own = viaName
-                if name.count >= own.count,
-                    own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name[run: 0..<own.count]) }),
-                    name.count == own.count || ByteClass.isSpace(name[own.count])
+                if name.count >= viaName.count, viaName.equalsIgnoringCase(name[run: 0..<viaName.count]),
+                    name.count == viaName.count || ByteClass.isSpace(name[viaName.count])
                 {
                     return true
                 }

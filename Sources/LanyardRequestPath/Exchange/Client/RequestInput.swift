@@ -74,11 +74,11 @@ struct RequestInput: ~Copyable {
     ///
     /// - Returns: whether it is complete.
     mutating func readHead(_ limits: HeadLimits, at now: Instant) throws(HeadError) -> Bool {
-        guard let buffer else { return false }
-        if !buffer.reader.hasAny { beganAt = now }
-        guard let head = try buffer.reader.read(buffer.bytes, into: buffer.table, limits: limits) else { return false }
+        guard let ownedBuffer else { return false }
+        if !hasPartialHead { beganAt = now }
+        let found = ownedBuffer._withUnsafeGuaranteedRef { $0.readHead(limits) }
+        guard let head = try found.get() else { return false }
         self.head = head
-        buffer.used = head.length
         body = RequestBody(head.framing, trailers: limits)
         message = JSONRPCMessage()
         return true
@@ -273,7 +273,7 @@ struct RequestInput: ~Copyable {
         _ used: Int, of input: UnsafeMutableRawBufferPointer, isBuffered: Bool, in shard: ShardCore
     ) {
         if isBuffered {
-            buffer?.used += used
+            ownedBuffer?._withUnsafeGuaranteedRef { $0.used += used }
         } else if used < input.count {
             ownBuffer(of: shard).takeUnretainedValue().append(UnsafeRawBufferPointer(rebasing: input[used...]))
         }

@@ -121,6 +121,14 @@ struct ActiveExchange {
         self.user = user
     }
 
+    /// The route and what heads are written with, without counting them: the exchange's shard and what it is served by hold them.
+    @inline(__always)
+    func withRoute<Result>(_ heads: HeadContext, _ work: (ShardRoute, HeadContext) -> Result) -> Result {
+        Unmanaged.passUnretained(heads)._withUnsafeGuaranteedRef { heads in
+            reference._withUnsafeGuaranteedRef { work($0, heads) }
+        }
+    }
+
     @inline(__always) var shardRoute: ShardRoute { reference._withUnsafeGuaranteedRef { $0 } }
     @inline(__always) var route: Route { reference._withUnsafeGuaranteedRef { $0.route } }
     @inline(__always) var pool: UpstreamPool { reference._withUnsafeGuaranteedRef { $0.pool } }

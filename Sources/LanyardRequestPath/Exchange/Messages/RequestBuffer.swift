@@ -36,6 +36,19 @@ final class RequestBuffer {
     /// Bytes that belong to no request yet.
     var rest: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base + used, count: count - used) }
 
+    /// Reads the head at the front. Its bytes are used then; nil: it is not complete.
+    ///
+    /// A result, which costs less than a rethrown error: a closure calls this, so that no reference is counted.
+    func readHead(_ limits: HeadLimits) -> Result<RequestHead?, HeadError> {
+        do throws(HeadError) {
+            let head = try reader.read(bytes, into: table, limits: limits)
+            if let head { used = head.length }
+            return .success(head)
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// Free space for a read. If there is none, the buffer grows up to `capacityMax` bytes in all.
     func room(upTo capacityMax: Int) -> UnsafeMutableRawBufferPointer {
         if count == capacity { grow(to: min(capacity * 2, max(capacityMax, capacity + 4096))) }

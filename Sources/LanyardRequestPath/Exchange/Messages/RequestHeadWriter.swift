@@ -23,8 +23,7 @@ package struct RequestHeadWriter: ~Copyable {
     ///   instead.
     func write(
         into out: inout some HeadSink & ~Copyable, on route: Route, in context: HeadContext, token: AccessToken,
-        authority: [UInt8],
-        requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
+        authority: [UInt8], requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
     ) -> Bool {
         writeStart(&out, authority, on: route)
         let clientSentOwn = writeFields(&out, authority, on: route, in: context, appendsPeer: peer != nil)

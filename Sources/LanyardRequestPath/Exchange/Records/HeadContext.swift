@@ -3,8 +3,8 @@ import LanyardFoundations
 /// What one shard's writers of heads share: the buffer that they write into, the `Date`, Lanyard's name and the counters. Belongs to the
 /// shard's queue, which the exchange checks.
 final class HeadContext {
-    /// `lanyard-` and eight hex digits: Lanyard's member of `Via`.
-    let viaName: [UInt8]
+    /// `lanyard-` and eight hex digits: Lanyard's member of `Via`. Valid while this is: an array would be counted at each use.
+    let viaName: UnsafeBufferPointer<UInt8>
     let counters: ShardCounters
     /// The head, or the short response, that is being written.
     var out = HeadWriter()
@@ -12,9 +12,13 @@ final class HeadContext {
     private var dateSecond: Int64 = -1
 
     init(viaName: [UInt8], counters: ShardCounters) {
-        self.viaName = viaName
+        let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: viaName.count)
+        _ = copy.initialize(from: viaName)
+        self.viaName = UnsafeBufferPointer(copy)
         self.counters = counters
     }
+
+    deinit { viaName.deallocate() }
 
     /// Writes a `Date` of the current second.
     func writeDate(_ out: inout some HeadSink & ~Copyable) {

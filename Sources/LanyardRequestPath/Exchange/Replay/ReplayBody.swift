@@ -96,11 +96,11 @@ struct ReplayBody: ~Copyable {
     }
 
     /// The bytes from `offset` on, in two ranges. Valid until the buffer or the copy is next changed.
-    func bytes(from offset: Int, in buffer: RequestBuffer) -> (Bytes, Bytes) {
+    func bytes(from offset: Int, in buffer: Bytes) -> (Bytes, Bytes) {
         let first = min(offset, inBuffer.count)
         let second = offset - first
         return (
-            buffer.bytes[run: (inBuffer.lowerBound + first)..<inBuffer.upperBound],
+            buffer[run: (inBuffer.lowerBound + first)..<inBuffer.upperBound],
             rest.isEmpty ? rest.bytes : rest.bytes[run: second..<rest.count]
         )
     }

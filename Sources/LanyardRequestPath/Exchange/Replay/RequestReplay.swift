@@ -40,7 +40,7 @@ struct RequestReplay: ~Copyable {
         body.add(data, at: place, in: buffer)
     }
 
-    func bytes(from offset: Int, in buffer: RequestBuffer) -> (Bytes, Bytes) { body.bytes(from: offset, in: buffer) }
+    func bytes(from offset: Int, in buffer: Bytes) -> (Bytes, Bytes) { body.bytes(from: offset, in: buffer) }
 
     mutating func discardBody() { body.discard() }
 
