@@ -71,8 +71,9 @@ import Testing
             _ = try upstream.head()
             try blockUntil("a copy is kept") { Self.bytesHeld(bench) > before + 30_000 }
             client.reset()
+            try blockUntil("the client has left") { bench.count("lanyard_client_connections") == 0 }
             // A shard keeps the buffer of a head for the next one.
-            try blockUntil("no copy is kept") { Self.bytesHeld(bench) <= before + 20_000 }
+            #expect(Self.bytesHeld(bench) <= before + 20_000)
         }
     }
 
