@@ -48,7 +48,7 @@ enum SizeExceptions {
         "LanyardIdentity/OAuth/OAuthIdentity.swift": 725,
         "LanyardRequestPath/Exchange/Messages/ClientReferences.swift": 459,
         "LanyardRequestPath/Forwarding/UpstreamPool.swift": 455,
-        "LanyardRequestPath/Streams/ByteStream.swift": 484,
+        "LanyardRequestPath/Streams/ByteStream.swift": 443,
         "LanyardRequestPath/TLS/TLSSession.swift": 490,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,
         "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 465,

@@ -7,19 +7,25 @@ import Glibc
 package struct ByteQueue: ~Copyable {
     private static let firstCapacity = 4 << 10
 
+    // An idle connection has three: a queue is shorter than 4 GiB.
+
     private var base: UnsafeMutableRawPointer?
-    private var capacity = 0
-    private var start = 0
-    private var end = 0
     private let budget: BufferBudget?
+    private var storedCapacity: UInt32 = 0
+    private var storedStart: UInt32 = 0
+    private var storedEnd: UInt32 = 0
 
     /// - Parameter budget: counts its memory.
     package init(budget: BufferBudget? = nil) { self.budget = budget }
 
     deinit { Self.free(base, capacity, budget) }
 
-    package var count: Int { end - start }
-    package var isEmpty: Bool { end == start }
+    private var capacity: Int { Int(storedCapacity) }
+    private var start: Int { Int(storedStart) }
+    private var end: Int { Int(storedEnd) }
+
+    package var count: Int { Int(storedEnd &- storedStart) }
+    package var isEmpty: Bool { storedEnd == storedStart }
 
     /// The waiting bytes, in order. Valid until the queue is next changed.
     package var bytes: UnsafeBufferPointer<UInt8> {
@@ -36,7 +42,7 @@ package struct ByteQueue: ~Copyable {
         guard bytes.count > 0 else { return }
         reserve(bytes.count)
         memcpy(base! + end, bytes.baseAddress!, bytes.count)
-        end += bytes.count
+        storedEnd &+= UInt32(bytes.count)
     }
 
     package mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) { append(UnsafeRawBufferPointer(bytes)) }
@@ -44,14 +50,14 @@ package struct ByteQueue: ~Copyable {
     /// Removes bytes at the front. Removing the last one frees the memory.
     package mutating func consume(_ amount: Int) {
         precondition(amount >= 0 && amount <= count)
-        start += amount
-        if start == end { release() }
+        storedStart &+= UInt32(amount)
+        if isEmpty { release() }
     }
 
     /// Removes all bytes and frees the memory.
     package mutating func release() {
         Self.free(base, capacity, budget)
-        (base, capacity, start, end) = (nil, 0, 0, 0)
+        (base, storedCapacity, storedStart, storedEnd) = (nil, 0, 0, 0)
     }
 
     private mutating func reserve(_ amount: Int) {
@@ -66,9 +72,9 @@ package struct ByteQueue: ~Copyable {
             budget?.add(larger)
             if let base { memcpy(block, base + start, count) }
             Self.free(base, capacity, budget)
-            (base, capacity) = (block, larger)
+            (base, storedCapacity) = (block, UInt32(larger))
         }
-        (start, end) = (0, count)
+        (storedStart, storedEnd) = (0, UInt32(count))
     }
 
     private static func free(_ block: UnsafeMutableRawPointer?, _ capacity: Int, _ budget: BufferBudget?) {

@@ -37,7 +37,9 @@ package struct ChunkedReader {
     private var left: UInt64 = 0
     private var trailers = FieldSectionReader()
     /// The offsets of trailer bytes in the last `gather`, including the empty line.
-    package private(set) var trailerBytes = 0..<0
+    package var trailerBytes: Range<Int> { Int(trailerStart)..<Int(trailerEnd) }
+    private var trailerStart: Int32 = 0
+    private var trailerEnd: Int32 = 0
     private let trailerLimits: TrailerLimits
 
     /// - Parameters:
@@ -50,6 +52,12 @@ package struct ChunkedReader {
     }
 
     package var isDone: Bool { state == .done }
+
+    /// One read is far shorter than 2 GiB.
+    private mutating func setTrailerBytes(_ place: Range<Int>) {
+        trailerStart = Int32(truncatingIfNeeded: place.lowerBound)
+        trailerEnd = Int32(truncatingIfNeeded: place.upperBound)
+    }
 
     /// Continues at `position`, which it advances. Call it until it returns `.needsMore` or `.end`.
     ///
@@ -67,7 +75,7 @@ package struct ChunkedReader {
                 return .data(piece)
             case .trailers:
                 let start = position
-                defer { trailerBytes = start..<position }
+                defer { setTrailerBytes(start..<position) }
                 guard try trailers.read(bytes, from: &position, into: nil, limits: trailerLimits.ofHead) else {
                     return .needsMore
                 }
@@ -190,7 +198,7 @@ extension ChunkedReader {
     ) throws(HeadError) -> Int {
         let input = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         var count = 0
-        trailerBytes = 0..<0
+        setTrailerBytes(0..<0)
         while case .data(let piece) = try next(input, from: &position) {
             let target = bytes.baseAddress! + count
             target.copyMemory(from: bytes.baseAddress! + piece.lowerBound, byteCount: piece.count)

@@ -11,6 +11,8 @@ package enum FieldName: UInt8, Sendable {
     case destination
     /// `If` (RFC 4918 §10.4).
     case condition
+    /// `Mcp-*` (Model Context Protocol, Streamable HTTP).
+    case mcp
 
     /// The case of a name, compared without regard to ASCII case.
     @inline(__always)
@@ -28,20 +30,21 @@ package enum FieldName: UInt8, Sendable {
         case 2: letters("ti")
         case 3: letters("v")
         case 4: letters("hdl")
-        case 6: letters("eo")
-        case 7: letters("utra")
-        case 9: letters("flxs")
-        case 10: letters("cklsx")
-        case 11: letters("dhlx")
+        case 5: letters("m")
+        case 6: letters("eom")
+        case 7: letters("utram")
+        case 9: letters("flmxs")
+        case 10: letters("cklmsx")
+        case 11: letters("dhlmx")
         case 12: letters("mplx")
-        case 14: letters("chloxs")
-        case 16: letters("cwplx")
-        case 17: letters("tlx")
-        case 18: letters("oplx")
-        case 19: letters("lptx")
-        case 20: letters("alx")
-        case 22: letters("slx")
-        case 8...: letters("lx")
+        case 14: letters("chlmoxs")
+        case 16: letters("cwmplx")
+        case 17: letters("tlmx")
+        case 18: letters("omplx")
+        case 19: letters("lmptx")
+        case 20: letters("almx")
+        case 22: letters("slmx")
+        case 8...: letters("lmx")
         default: 0
         }
     }
@@ -60,14 +63,15 @@ package enum FieldName: UInt8, Sendable {
         case 4:
             name.equals(lowered: "host")
                 ? .host : name.equals(lowered: "date") ? .date : name.equals(lowered: "link") ? .link : .other
-        case 6: name.equals(lowered: "expect") ? .expect : name.equals(lowered: "origin") ? .origin : .other
+        case 6:
+            name.equals(lowered: "expect") ? .expect : name.equals(lowered: "origin") ? .origin : ofOther(name)
         case 7:
             name.equals(lowered: "upgrade")
                 ? .upgrade
                 : name.equals(lowered: "trailer")
                     ? .trailer
                     : name.equals(lowered: "refresh")
-                        ? .refresh : name.equals(lowered: "alt-svc") ? .altSvc : .other
+                        ? .refresh : name.equals(lowered: "alt-svc") ? .altSvc : ofOther(name)
         case 8: name.equals(lowered: "location") ? .location : ofOther(name)
         case 9:
             name.equals(lowered: "forwarded")
@@ -99,7 +103,7 @@ package enum FieldName: UInt8, Sendable {
             name.equals(lowered: "proxy-authenticate")
                 ? .proxyAuthenticate : ofOther(name)
         case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofOther(name)
-        case 8...: ofOther(name)
+        case 5...: ofOther(name)
         default: .other
         }
     }
@@ -108,6 +112,7 @@ package enum FieldName: UInt8, Sendable {
         if isReference(name) { return .reference }
         return switch ByteClass.lower(name[0]) {
         case UInt8(ascii: "l"): name.hasPrefix(lowered: "lanyard-") ? .lanyard : .other
+        case UInt8(ascii: "m"): name.hasPrefix(lowered: "mcp-") ? .mcp : .other
         case UInt8(ascii: "x"): name.hasPrefix(lowered: "x-forwarded-") ? .xForwarded : .other
         default: .other
         }

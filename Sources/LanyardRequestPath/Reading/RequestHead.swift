@@ -3,22 +3,29 @@
 /// Offsets count from the first byte of the head's buffer. The field lines are in the `FieldTable` that the reader
 /// filled.
 package struct RequestHead: Equatable, Sendable {
+    // An idle connection has one: the order leaves the fewest gaps.
+
     package var method: Range<Int> = 0..<0
-    package var kind = Method.other
     package var target: Range<Int> = 0..<0
-    /// 0 or 1; 1.2 to 1.9 count as 1.
-    package var minorVersion = 1
-    package var framing = BodyFraming.none
-    package var connection = ConnectionOptions()
-    /// The index of the `Host` line in the table, or -1.
-    package var host = -1
-    package var expectation = Expectation.none
     /// Bytes of the head, the empty line included.
     package var length = 0
+    /// The index of the `Host` line in the table, or -1.
+    package var host = -1
+    package var connection = ConnectionOptions()
+    package var framing = BodyFraming.none
+    package var kind = Method.other
     /// Which fields the field rules must look for.
     package var traits: Traits = []
+    package var expectation = Expectation.none
+    private var isHTTP10 = false
 
     package init() {}
+
+    /// 0 or 1; 1.2 to 1.9 count as 1.
+    package var minorVersion: Int {
+        get { isHTTP10 ? 0 : 1 }
+        set { isHTTP10 = newValue == 0 }
+    }
 
     /// Methods that are treated differently; `preface` is HTTP/2's `PRI`.
     package enum Method: Sendable {
@@ -66,6 +73,8 @@ package struct RequestHead: Equatable, Sendable {
         package static let trailers = Traits(rawValue: 128)
         /// `Destination` or `If`.
         package static let references = Traits(rawValue: 256)
+        /// A field of MCP (Model Context Protocol, Streamable HTTP).
+        package static let mcp = Traits(rawValue: 512)
     }
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier
@@ -83,8 +92,8 @@ package struct RequestHead: Equatable, Sendable {
 package struct RequestTarget: Equatable, Sendable {
     package enum Form: Equatable, Sendable {
         case origin
-        /// `http://authority/path`; the ranges are offsets in the target.
-        case absolute(scheme: Range<Int>, authority: Range<Int>)
+        /// `http://authority/path`; the range has offsets in the target.
+        case absolute(authority: Range<Int>)
         /// `*`, which only OPTIONS may have.
         case asterisk
     }
@@ -94,6 +103,15 @@ package struct RequestTarget: Equatable, Sendable {
     package var path: Range<Int>
     /// The range of `?` and the query; empty if there is none.
     package var query: Range<Int>
+
+    /// The range of an absolute target's scheme; empty if it is not absolute.
+    package var scheme: Range<Int> {
+        guard case .absolute(let authority) = form else { return 0..<0 }
+        return 0..<(authority.lowerBound - Self.schemeEnd)
+    }
+
+    /// Bytes of `://`.
+    private static let schemeEnd = 3
 
     /// A placeholder where the target is not used.
     package static let root = RequestTarget(form: .origin, path: 0..<0, query: 0..<0)
@@ -113,18 +131,18 @@ package struct RequestTarget: Equatable, Sendable {
             guard method == .options else { throw .malformed("the target * is allowed for OPTIONS only") }
             return RequestTarget(form: .asterisk, pathFrom: 1, target)
         }
-        guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + 3 <= target.count,
+        guard let colon = target.firstIndex(of: UInt8(ascii: ":")), colon > 0, colon + schemeEnd <= target.count,
             target[colon + 1] == UInt8(ascii: "/"), target[colon + 2] == UInt8(ascii: "/"),
             ByteClass.isLetter(target[0]), target[run: 0..<colon].allSatisfy(Self.isSchemeByte)
         else { throw .malformed("a target that is neither a path nor a URL") }
-        let start = colon + 3
+        let start = colon + schemeEnd
         var end = start
         while end < target.count, target[end] != UInt8(ascii: "/"), target[end] != UInt8(ascii: "?") { end += 1 }
         guard end > start else { throw .malformed("an absolute target without authority") }
         guard !target[run: start..<end].contains(UInt8(ascii: "@")) else {
             throw .malformed("user information in the target")
         }
-        return RequestTarget(form: .absolute(scheme: 0..<colon, authority: start..<end), pathFrom: end, target)
+        return RequestTarget(form: .absolute(authority: start..<end), pathFrom: end, target)
     }
 
     private init(form: Form, pathFrom start: Int, _ target: Bytes) {

@@ -218,6 +218,7 @@ package struct RequestReader {
             for member in FieldList(value) where member.equals(lowered: "trailers") { head.traits.insert(.trailers) }
         case .forwarded, .xForwarded, .xRealIP: head.traits.insert(.forwarding)
         case .destination, .condition: head.traits.insert(.references)
+        case .mcp: head.traits.insert(.mcp)
         default: break
         }
     }

@@ -8,21 +8,6 @@ import LanyardFoundations
 /// What it reports says nothing about the form of the bytes on the wire: they are encrypted if the stream is secured by
 /// TLS. Belongs to its owner, which checks the queue: a connection to a client or an upstream, or an attempt to connect.
 package struct ByteStream: ~Copyable {
-    /// What the kernel's send buffer says about the other side since the last check. A side that reads slowly empties
-    /// that buffer before it takes a byte of the queue.
-    package enum Progress: Equatable {
-        /// The kernel holds no byte, and held none at the last check.
-        case empty
-        /// The other side has taken the last byte.
-        case emptied
-        /// The other side has taken some bytes. At a first check bytes in the buffer count as taken, too.
-        case shrunk
-        /// The other side has taken none.
-        case unchanged
-
-        package var isProgress: Bool { self == .emptied || self == .shrunk }
-    }
-
     /// What a read may bring, as epoll, the reads and the peer's TLS have reported it.
     private struct Input {
         var canRead = false
@@ -32,32 +17,6 @@ package struct ByteStream: ~Copyable {
         var hasEnded = false
         /// The other side has sent urgent data of TCP: a short read does not mean that the socket is empty.
         var hasUrgentData = false
-    }
-
-    /// What the last checks found that the other side had not taken or acknowledged.
-    private struct PeerProgress {
-        /// Bytes in the kernel's send buffer at the last `restartProgress` or `checkProgress`.
-        var kernelBytes = 0
-        /// Acknowledged bytes at the last `hasStalled`; nil: all were acknowledged.
-        var acknowledged: UInt64?
-        /// Calls of `hasStalled` since then that found the same.
-        var unchangedChecks = 0
-
-        /// - Parameter bytes: in the kernel's send buffer now.
-        mutating func check(_ bytes: Int) -> Progress {
-            let before = kernelBytes
-            kernelBytes = bytes
-            if bytes == 0 { return before == 0 ? .empty : .emptied }
-            return before == 0 || bytes < before ? .shrunk : .unchanged
-        }
-
-        /// - Parameter acknowledged: bytes so far; not all were.
-        /// - Returns: whether the last three calls found the same.
-        mutating func hasStalled(at acknowledged: UInt64) -> Bool {
-            unchangedChecks = self.acknowledged == acknowledged ? unchangedChecks + 1 : 0
-            self.acknowledged = acknowledged
-            return unchangedChecks >= 2
-        }
     }
 
     /// How this side's direction will end.
@@ -405,11 +364,11 @@ package struct ByteStream: ~Copyable {
 
     /// Begins to observe the other side anew. While nothing is queued the next check is a first one.
     package mutating func restartProgress() {
-        peerProgress.kernelBytes = outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor)
+        peerProgress.restart(at: outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor))
     }
 
     /// Whether the other side has taken bytes of the kernel's send buffer since the last check (http-connections.md 8.2).
-    package mutating func checkProgress() -> Progress { peerProgress.check(Socket.unsentBytes(descriptor)) }
+    package mutating func checkProgress() -> PeerProgress.Found { peerProgress.check(Socket.unsentBytes(descriptor)) }
 
     /// Whether the other side's kernel has acknowledged no byte between the last three calls, although some were on
     /// their way: its machine is gone, or it has no room because nothing is read. TCP only, where a kernel acknowledges

@@ -103,13 +103,18 @@ import Testing
             ("x-storage-url", .reference), ("hx-redirect", .reference), ("hx-location", .reference),
             ("hx-push-url", .reference), ("hx-replace-url", .reference), ("x-inertia-location", .reference),
             ("turbolinks-location", .reference), ("x-pjax-url", .reference), ("x-up-location", .reference),
+            ("mcp-x", .mcp), ("mcp-id", .mcp), ("mcp-tag", .mcp), ("mcp-name", .mcp), ("mcp-param", .mcp),
+            ("mcp-method", .mcp), ("mcp-session", .mcp), ("mcp-session-i", .mcp), ("mcp-session-id", .mcp),
+            ("mcp-param-region", .mcp), ("mcp-param-tenants", .mcp), ("mcp-param-projects", .mcp),
+            ("mcp-param-workspace", .mcp), ("mcp-protocol-version", .mcp), ("mcp-param-environment1", .mcp),
         ]
+        let prefixes: [FieldName: Int] = [.lanyard: 8, .xForwarded: 12, .mcp: 4]
         func read(_ name: [UInt8]) -> FieldName { name.withUnsafeBufferPointer { FieldName.of($0) } }
         for (text, name) in names {
             let bytes = Array(text.utf8)
             #expect(read(bytes) == name && read(Array(text.uppercased().utf8)) == name, "\(text)")
-            #expect(read(bytes.dropLast()) != name || name == .lanyard || name == .xForwarded, "\(text) cut")
-            for place in 0..<(name == .lanyard ? 8 : name == .xForwarded ? 12 : bytes.count) {
+            #expect(read(bytes.dropLast()) != name || prefixes[name] != nil, "\(text) cut")
+            for place in 0..<(prefixes[name] ?? bytes.count) {
                 var other = bytes
                 other[place] ^= 1
                 #expect(read(other) == .other, "\(String(decoding: other, as: UTF8.self))")

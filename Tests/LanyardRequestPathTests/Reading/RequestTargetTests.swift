@@ -16,7 +16,7 @@ import Testing
                 switch target.form {
                 case .origin: "origin"
                 case .asterisk: "*"
-                case .absolute(let scheme, let authority): "\(text(scheme)) \(text(authority))"
+                case .absolute(let authority): "\(text(target.scheme)) \(text(authority))"
                 }
             return Parts(form: form, path: text(target.path), query: text(target.query))
         }

@@ -22,7 +22,7 @@ extension ClientExchange {
     func mayUseJSONRPC(on route: Route?) -> Bool {
         switch route?.settings.errors ?? .auto {
         case .problem: false
-        case .auto: input.hasMCPField
+        case .auto: input.head.traits.contains(.mcp)
         case .jsonrpc: true
         }
     }

@@ -202,12 +202,13 @@ extension ClientExchange {
         if held.token != nil { recordUnrepeatable(replayObstacle, held.head.status, active.route) }
         _ = recordObstacle(replayObstacle)
         if replacesUnauthorized(held.head, replayObstacle, for: active) { return false }
-        if let sent = held.bodyBytesSent {
+        if let sent = held.bodyBytesSent, let connection = upstream.connection {
             // Body bytes that arrived since were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
             shard.heads.out.clear()
             // The response goes to the client, whether the upstream takes the rest of the request or not.
-            _ = pushKept(from: sent, ends: input.body.isEnded && replayObstacle != .bodyTooLarge, of: active)
+            let ends = input.body.isEnded && replayObstacle != .bodyTooLarge
+            _ = pushKept(from: sent, ends: ends, to: connection, of: active)
         }
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the

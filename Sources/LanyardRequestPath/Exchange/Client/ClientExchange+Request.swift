@@ -124,14 +124,10 @@ extension ClientExchange {
     ///
     /// - Returns: false: the body is refused, and the exchange has ended.
     func takeBodyBehindHead(of active: ActiveExchange) -> Bool {
-        guard !input.body.isEnded, input.body.total == 0, let buffer = input.buffer, buffer.used < buffer.count else {
-            return true
-        }
-        let (arrived, place) = (buffer.rest, buffer.used)
-        guard replay.keepsWhole(arrived.count) else { return true }
+        guard let (arrived, place) = input.bodyBehindHead, replay.keepsWhole(arrived.count) else { return true }
         do throws(HeadError) {
             let (used, data) = try input.consumeBody(arrived)
-            replay.keep(data, at: place, in: buffer)
+            replay.keepFirst(place..<(place + data.count))
             input.recordUsed(used, of: arrived, isBuffered: true, in: shard)
         } catch {
             perform(machine.handleRequestFailure(.malformed(error)))

@@ -191,7 +191,7 @@ extension ClientExchange {
         machine.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
-            ? pushKept(from: 0, ends: hasEnded, of: active, withHead: true)
+            ? pushKept(from: 0, ends: hasEnded, to: connection, of: active, withHead: true)
             : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active, withHead: true)
         switch sent {
         case .untouched: return perform(machine.retryUnsent())
@@ -237,9 +237,10 @@ extension ClientExchange {
     ///
     /// - Parameter ends: the body ends with these bytes.
     func pushKept(
-        from offset: Int, ends: Bool, of active: ActiveExchange, withHead: Bool = false
+        from offset: Int, ends: Bool, to connection: UpstreamConnection, of active: ActiveExchange,
+        withHead: Bool = false
     ) -> UpstreamSend {
-        guard let (bytes, _) = input.headBytes, let connection = upstream.connection else { return .failed }
+        guard let (bytes, _) = input.headBytes else { return .failed }
         let (first, second) = replay.bytes(from: offset, in: bytes)
         let count = first.count + second.count
         var tail: StaticString = ""

@@ -161,8 +161,8 @@ package struct RequestAdmission: ~Copyable {
             isAllowed = try allows(value, rules, routes)
             host = value
         }
-        if case .absolute(let scheme, let authority) = target.form {
-            guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
+        if case .absolute(let authority) = target.form {
+            guard raw[run: target.scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
             if let host {
                 // This check precedes the allow-list: a request that names two servers is malformed, even if one or both
                 // are allowed (http-requests.md 1.6).

@@ -93,16 +93,6 @@ struct RequestInput: ~Copyable {
         return buffer.bytes[0] == 0x16 && (buffer.count == 1 || buffer.bytes[1] == 0x03)
     }
 
-    /// The request has a field of MCP (Model Context Protocol, Streamable HTTP). Valid while its head is.
-    var hasMCPField: Bool {
-        guard let (bytes, lines) = keptHeadBytes else { return false }
-        for index in 0..<lines.count {
-            let name = lines.name(index, in: bytes)
-            if name.count >= 4, name[0] | 0x20 == UInt8(ascii: "m"), name.hasPrefix(lowered: "mcp-") { return true }
-        }
-        return false
-    }
-
     /// Whether `Mcp-Method` says that the request is a notification; nil: there is no such field. Valid while the head is.
     var isMCPNotification: Bool? {
         guard let buffer, buffer.count >= head.length else { return nil }
@@ -172,7 +162,7 @@ struct RequestInput: ~Copyable {
         if let (bytes, lines) = keptHeadBytes {
             if head.host >= 0 { return lines.value(head.host, in: bytes) }
             // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
-            if case .absolute(_, let authority) = target.form { return bytes[run: head.target][run: authority] }
+            if case .absolute(let authority) = target.form { return bytes[run: head.target][run: authority] }
         }
         return keptHost?.bytes ?? Bytes(start: nil, count: 0)
     }
@@ -248,6 +238,13 @@ struct RequestInput: ~Copyable {
     }
 
     // MARK: Body
+
+    /// The body bytes that have arrived with the head, and their place in the buffer; nil: there are none, or some were taken before.
+    var bodyBehindHead: (bytes: UnsafeMutableRawBufferPointer, place: Int)? {
+        guard !body.isEnded, body.total == 0, let ownedBuffer else { return nil }
+        let found = ownedBuffer._withUnsafeGuaranteedRef { ($0.rest, $0.used) }
+        return found.0.count > 0 ? found : nil
+    }
 
     /// Bytes have arrived behind what the current request has used.
     var hasUnusedBytes: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.used < $0.count } } ?? false }

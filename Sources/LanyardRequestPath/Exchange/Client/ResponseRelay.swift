@@ -22,11 +22,11 @@ struct ResponseRelay: ~Copyable {
     private(set) var hasAnyOfHead = false
     /// The final head was read: further bytes are the body's.
     private(set) var isInBody = false
-    private var body = ResponseBody(.none, delivery: .raw)
     /// Trailers of the upstream are relayed.
     private(set) var keepsTrailers = false
     /// The body is delimited by the close of the client's connection: a truncation must be a reset.
     private(set) var isDelimitedByClose = false
+    private var body = ResponseBody(.none, delivery: .raw)
     /// The status of the final head; 0 before it.
     private(set) var status = 0
     /// Bytes of the body that were relayed.

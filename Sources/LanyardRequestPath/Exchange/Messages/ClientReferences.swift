@@ -399,7 +399,7 @@ struct ClientReferences {
     /// The client's `Host`, else the authority of its target; empty: it has sent neither.
     static func host(of head: RequestHead, _ target: RequestTarget, _ lines: FieldLines, in bytes: Bytes) -> Bytes {
         if head.host >= 0 { return lines.value(head.host, in: bytes) }
-        guard case .absolute(_, let authority) = target.form else { return Bytes(start: nil, count: 0) }
+        guard case .absolute(let authority) = target.form else { return Bytes(start: nil, count: 0) }
         return bytes[run: head.target][run: authority]
     }
 }

@@ -63,6 +63,12 @@ struct ReplayBody: ~Copyable {
         keep(data, at: place, in: buffer)
     }
 
+    /// As `add` for the first bytes of the body, which are at `place` of the request's buffer. Requires `keepsWhole`.
+    mutating func keepFirst(_ place: Range<Int>) {
+        guard !place.isEmpty else { return }
+        inBuffer = place
+    }
+
     private mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
         guard count + data.count <= bytesMax else { return discard() }
         if let buffer, rest.isEmpty, keepInBuffer(data, at: place, buffer) { return }

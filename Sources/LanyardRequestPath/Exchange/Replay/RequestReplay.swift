@@ -40,6 +40,9 @@ struct RequestReplay: ~Copyable {
         body.add(data, at: place, in: buffer)
     }
 
+    /// Keeps the first bytes of the body where they lie in the request's buffer. Requires `keepsWhole`.
+    mutating func keepFirst(_ place: Range<Int>) { body.keepFirst(place) }
+
     func bytes(from offset: Int, in buffer: Bytes) -> (Bytes, Bytes) { body.bytes(from: offset, in: buffer) }
 
     mutating func discardBody() { body.discard() }
