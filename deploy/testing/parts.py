@@ -47,6 +47,12 @@ def alone(stages):
         stages.tests("alone", ".build", "--no-parallel", "--filter", "[./]Alone[A-Z]", environment=RELEASE)
 
 
+def http2(stages):
+    """HTTP/2 towards clients from outside: raw frames of honest and of hostile clients."""
+    if stages.build_release():
+        stages.table("http2", "deploy/check-http2", "--program", ".build/release/lanyard")
+
+
 def cost(stages):
     """Instructions and system calls of a request, against Benchmarks/costs.json."""
     if stages.build_release():
@@ -84,6 +90,7 @@ def all_parts():
         ("emulator", emulator),
         ("oauth", oauth),
         ("oauth-servers", lambda stages: stages.build_release() and stages.program("oauth-servers", "deploy/check-oauth-servers")),
+        ("http2", http2),
         ("simulation", simulation),
         ("alone", alone),
         ("cost", cost),
