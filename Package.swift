@@ -92,11 +92,14 @@ let package = Package(
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // libcurl is loaded at its first use (late.h).
         .target(name: "CCurl", dependencies: ["CLinux"]),
+        .target(name: "CNGHTTP2", linkerSettings: [.linkedLibrary("nghttp2")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
         // The modules of the program (docs/design/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
         .module("LanyardSettings", []),
-        .module("LanyardRequestPath", ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
+        .module(
+            "LanyardRequestPath",
+            ["CLinux", "CNGHTTP2", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
         .module("LanyardSessionInterface", ["LanyardFoundations", "LanyardSettings"]),
         .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module(
@@ -273,7 +276,7 @@ let package = Package(
         // The built programs, by what is asked of them. What these targets share is internal to SystemTestSupport, which they import as
         // testable.
         .target(
-            name: "SystemTestSupport", dependencies: ["CLinux", "LanyardFoundations", "TestSupport"],
+            name: "SystemTestSupport", dependencies: ["CLinux", "CNGHTTP2", "LanyardFoundations", "TestSupport"],
             path: "Tests/SystemTestSupport", swiftSettings: strict),
         .tests("SystemHTTPTests", system),
         .tests("SystemSessionTests", system, exclude: ["AppServices/Peer", "OAuth/Peer"]),

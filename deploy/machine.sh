@@ -1,7 +1,7 @@
 # What the commands need of the machine: sourced by deploy/run, deploy/test and deploy/fuzz, never run by itself.
 
 # Without these nothing builds.
-build_packages=(libcurl4-openssl-dev libssl-dev libyaml-dev pkg-config curl)
+build_packages=(libcurl4-openssl-dev libnghttp2-dev libssl-dev libyaml-dev pkg-config curl)
 # What an unpacked Swift toolchain loads and links with, and its archive does not have.
 toolchain_packages=(git g++ libncurses6 libsqlite3-0 libxml2)
 

@@ -104,20 +104,35 @@ int lanyard_tls_peer_certificate_bytes(SSL *ssl) {
 
 int lanyard_tls_named_authorities(SSL *ssl) { return sk_X509_NAME_num(SSL_get0_peer_CA_list(ssl)); }
 
+static int offers(const unsigned char *offered, unsigned int size, const char *name, const unsigned char **found) {
+    size_t length = strlen(name);
+    for (unsigned int place = 0; place < size && size - place > offered[place]; place += offered[place] + 1u) {
+        if (offered[place] != length || memcmp(offered + place + 1, name, length) != 0) continue;
+        *found = offered + place + 1;
+        return 1;
+    }
+    return 0;
+}
+
 static int select_http(
     SSL *ssl, const unsigned char **selected, unsigned char *length, const unsigned char *offered, unsigned int size,
     void *context) {
-    (void)ssl, (void)context;
-    for (unsigned int place = 0; place < size && size - place > offered[place]; place += offered[place] + 1u) {
-        if (offered[place] != 8 || memcmp(offered + place + 1, "http/1.1", 8) != 0) continue;
-        *selected = offered + place + 1;
+    (void)ssl;
+    int protocols = (int)(intptr_t)context;
+    if (protocols & LANYARD_TLS_HTTP2 && offers(offered, size, "h2", selected)) {
+        *length = 2;
+        return SSL_TLSEXT_ERR_OK;
+    }
+    if (protocols & LANYARD_TLS_HTTP1 && offers(offered, size, "http/1.1", selected)) {
         *length = 8;
         return SSL_TLSEXT_ERR_OK;
     }
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-void lanyard_tls_select_http(SSL_CTX *context) { SSL_CTX_set_alpn_select_cb(context, select_http, NULL); }
+void lanyard_tls_select_http(SSL_CTX *context, int protocols) {
+    SSL_CTX_set_alpn_select_cb(context, select_http, (void *)(intptr_t)protocols);
+}
 
 int lanyard_tls_protect_ticket(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *cipher_key, const unsigned char *mac_key,

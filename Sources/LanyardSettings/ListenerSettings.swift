@@ -50,6 +50,8 @@ package struct ListenerSettings: Equatable, Sendable {
         package var clientNames: [String] = []
         /// Bytes of a client's certificates. `limits.certificate_bytes_max`.
         package var certificateBytesMax = LimitSettings().certificateBytesMax
+        /// What a client may agree on by ALPN. `protocols` of the listener.
+        package var protocols = Protocols.all
 
         package init(certificateFile: String, keyFile: String) {
             self.certificateFile = certificateFile
@@ -57,8 +59,23 @@ package struct ListenerSettings: Equatable, Sendable {
         }
     }
 
+    /// Which protocols clients may speak.
+    package struct Protocols: Equatable, Sendable {
+        package var http1: Bool
+        package var http2: Bool
+
+        package init(http1: Bool, http2: Bool) {
+            self.http1 = http1
+            self.http2 = http2
+        }
+
+        package static let all = Protocols(http1: true, http2: true)
+    }
+
     /// Where the listener is bound.
     package var address: Address
+    /// nil: both; without TLS HTTP/2 on loopback and unix addresses alone.
+    package var protocols: Protocols?
     /// nil: clients speak plain HTTP.
     package var tls: TLS?
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the

@@ -49,7 +49,7 @@ enum SizeExceptions {
         "LanyardRequestPath/Exchange/Messages/ClientReferences.swift": 459,
         "LanyardRequestPath/Forwarding/UpstreamPool.swift": 455,
         "LanyardRequestPath/Streams/ByteStream.swift": 443,
-        "LanyardRequestPath/TLS/TLSSession.swift": 490,
+        "LanyardRequestPath/TLS/TLSSession.swift": 487,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,
         "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 465,
         "LanyardSessions/Coordination/SessionCoordinator.swift": 486,

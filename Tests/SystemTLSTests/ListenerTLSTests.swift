@@ -183,7 +183,8 @@ struct ListenerTLSTests {
         let before = try await bench.handshakes()
         let cases: [(arguments: [String], result: String)] = [
             (["-tls1", "-cipher", "ALL:@SECLEVEL=0"], "no_shared_version"),
-            (["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], "no_shared_version"), (["-alpn", "h2"], "no_shared_protocol"),
+            (["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], "no_shared_version"),
+            (["-alpn", "spdy/3"], "no_shared_protocol"),
             (["-tls1_2", "-cipher", "AES128-GCM-SHA256"], "no_shared_cipher"),
         ]
         for (arguments, _) in cases {

@@ -65,14 +65,16 @@ final class LanyardProcess: Sendable {
     ///   - upstream: as a route names it.
     ///   - route: further keys of the route, such as `host: client`.
     ///   - rest: further sections.
+    ///   - listener: its keys.
     static func start(
-        before upstream: String, route: String = "", rest: String = "", under clock: TestClock? = nil,
-        cpus: String? = nil, launcher: [String] = []
+        before upstream: String, route: String = "", rest: String = "",
+        listener: String = "address: \"127.0.0.1:0\"", under clock: TestClock? = nil, cpus: String? = nil,
+        launcher: [String] = []
     ) async throws -> LanyardProcess {
         let keys = route.isEmpty ? "" : ", " + route
         let lanyard = try await start(
-            "routes: [{name: all, upstream: \"\(upstream)\"\(keys)}]\n" + rest, token: "stream-token", under: clock,
-            cpus: cpus, launcher: launcher)
+            "routes: [{name: all, upstream: \"\(upstream)\"\(keys)}]\n" + rest, token: "stream-token",
+            listener: listener, under: clock, cpus: cpus, launcher: launcher)
         try await lanyard.untilReady()
         return lanyard
     }

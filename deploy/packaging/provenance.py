@@ -21,8 +21,8 @@ from urllib.parse import quote
 # Names the parameters below; there is no page behind it.
 BUILD_TYPE = "urn:x-lanyard:deploy-release:1"
 # What compiles, links and packs, besides the toolchain.
-BUILD_PACKAGES = """binutils dpkg dpkg-dev g++ gcc gzip libc6-dev libcurl4-openssl-dev libssl-dev libstdc++-12-dev libyaml-dev
-    linux-libc-dev pkg-config python3 tar xz-utils""".split()
+BUILD_PACKAGES = """binutils dpkg dpkg-dev g++ gcc gzip libc6-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev libstdc++-12-dev
+    libyaml-dev linux-libc-dev pkg-config python3 tar xz-utils""".split()
 
 
 def run(*command):

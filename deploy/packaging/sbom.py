@@ -29,11 +29,12 @@ LICENSES = {
     "libcurl": "curl",
     "OpenSSL": "Apache-2.0",
     "libyaml": "MIT",
+    "nghttp2": "MIT",
 }
 # Packages that deploy/package changes: the file that replaces one of theirs.
 PATCHED = {"swift-argument-parser": "deploy/packaging/ArgumentParserFoundation.swift"}
 # Names of the projects behind sonames. All others are named by their Debian package.
-PROJECTS = {"libcurl": "libcurl", "libssl": "OpenSSL", "libcrypto": "OpenSSL", "libyaml-0": "libyaml"}
+PROJECTS = {"libcurl": "libcurl", "libnghttp2": "nghttp2", "libssl": "OpenSSL", "libcrypto": "OpenSSL", "libyaml-0": "libyaml"}
 # How the relation of a component is written in SPDX.
 RELATIONS = {"static": "STATIC_LINK", "dynamic": "DYNAMIC_LINK", "late": "DYNAMIC_LINK", "optional": "OPTIONAL_DEPENDENCY_OF"}
 

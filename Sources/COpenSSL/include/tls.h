@@ -118,8 +118,10 @@ int lanyard_tls_peer_certificate_bytes(SSL *ssl);
 /* Authorities that the peer has named when it asked for a certificate. The connection keeps their names. */
 int lanyard_tls_named_authorities(SSL *ssl);
 
-/* Accepts `http/1.1` of the protocols that a client offers (RFC 7301), and refuses a client that offers others only. */
-void lanyard_tls_select_http(SSL_CTX *context);
+enum { LANYARD_TLS_HTTP1 = 1, LANYARD_TLS_HTTP2 = 2 };
+
+/* Accepts one of `protocols` of those that a client offers (RFC 7301), HTTP/2 first, and refuses a client that offers others only. */
+void lanyard_tls_select_http(SSL_CTX *context, int protocols);
 
 /* Prepares the ciphers of one session ticket: AES-256-CBC and HMAC-SHA256, under 32 bytes of key each. 1, or -1. */
 int lanyard_tls_protect_ticket(

@@ -24,9 +24,18 @@ extension ConfigurationBuilder {
             let defaultPort: UInt16 = section.has("tls") ? 443 : 80
             listener.allowedHosts = hosts.compactMap { Self.allowedHost($0, defaultPort: defaultPort) }
         }
+        if let names = section.texts("protocols") {
+            listener.protocols = ListenerSettings.Protocols(
+                http1: names.contains("http1"), http2: names.contains("http2"))
+            if case .sequence([])? = section.node["protocols"]?.content {
+                reportError(
+                    section.place("protocols"), "\(shown).protocols is empty", remedy: "remove it for all protocols")
+            }
+        }
         listener.tls = tls(section, shown: shown)
         if var tls = listener.tls {
             limits.fill(&tls.certificateBytesMax, "certificate_bytes_max")
+            if let protocols = listener.protocols { tls.protocols = protocols }
             listener.tls = tls
         }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }

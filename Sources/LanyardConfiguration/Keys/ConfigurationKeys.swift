@@ -38,6 +38,10 @@ package enum ConfigurationKeys {
             "listeners[].tls.client_names", .values(.text), "[]",
             "Names (SAN) of client certificates that may connect; empty is any."),
         .init(
+            "listeners[].protocols", .values(.choice(["http1", "http2"])),
+            defaultDescription: "`[http1, http2]`; other addresses than loopback and unix without TLS `[http1]`",
+            "Protocols that clients may speak: with TLS they agree by ALPN, without it HTTP/2 begins by its preface."),
+        .init(
             "listeners[].allowed_hosts", .values(.listedHost),
             defaultDescription: "the bound address and localhost, each with the port",
             "`Host` values that a request may name; a wildcard address needs the list. Unix sockets accept any."),

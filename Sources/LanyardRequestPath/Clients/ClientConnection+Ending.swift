@@ -20,6 +20,7 @@ extension ClientConnection {
         case .byExchange:
             if exchange.state.isTunnel { return exchange.endTunnel(.distrusted) }
             membership.isAdmissionEnding = true
+            if let http2 = clientProtocol.http2 { return http2.refuseStreams() }
             exchange.machine.closeClient()
         case .behindQueue:
             membership.isAdmissionEnding = true
@@ -42,6 +43,11 @@ extension ClientConnection {
         shard.isDraining ? .milliseconds(500) : shard.limits.idleTimeout
     }
 
+    /// Each exchange that has a request, or may get one.
+    func forEachExchange(_ work: (ClientExchange) -> Void) {
+        if let http2 = clientProtocol.http2 { http2.forEachExchange(work) } else { work(exchange) }
+    }
+
     /// Closes after 500 ms without a request. A TLS handshake that has begun keeps its time, which its steps may need.
     func drain() {
         shard.loop.assertIsCurrent()
@@ -49,11 +55,15 @@ extension ClientConnection {
         case .handshake: if !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
         case .waiting: if stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
         case .exchange: exchange.shortenTokenWait()
+        case .multiplexed:
+            forEachExchange { $0.shortenTokenWait() }
+            clientProtocol.http2?.drain()
         case .head, .flushing, .lingering, .closed: break
         }
     }
 
     func handleIdleTimeout() {
+        if let http2 = clientProtocol.http2, state == .multiplexed { return http2.refuseStreams() }
         // During a drain: a request that has arrived since is processed.
         if shard.isDraining, stream.hasPendingInput(), !stream.hasEnded {
             stream.expectInput()
@@ -81,7 +91,15 @@ extension ClientConnection {
     /// All connection slots are in use, and this client has waited longest. A TLS handshake that has begun is counted.
     func closeForNewClient() {
         shard.loop.assertIsCurrent()
-        if state == .handshake, stream.isSecured { handleHandshakeFailure(.tooManyHandshakes) } else { close() }
+        if state == .handshake, stream.isSecured {
+            handleHandshakeFailure(.tooManyHandshakes)
+        } else if let http2 = clientProtocol.http2 {
+            http2.refuseStreams()
+            http2.finishTurn()
+            close()
+        } else {
+            close()
+        }
     }
 
     /// All connection slots are in use: sends 503 and closes.
@@ -118,6 +136,7 @@ extension ClientConnection {
         case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
         case .head: (exchange.input.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: exchange.partialBytes
+        case .multiplexed: clientProtocol.http2?.partialBytes ?? 0
         case .handshake, .flushing, .lingering, .closed: 0
         }
     }
@@ -130,6 +149,7 @@ extension ClientConnection {
         case .waiting: close()
         case .head: exchange.refuse(.buffersFull)
         case .exchange: exchange.giveUpPartialHead()
+        case .multiplexed: forEachExchange { $0.giveUpPartialHead() }
         case .handshake, .flushing, .lingering, .closed: break
         }
     }
@@ -149,7 +169,13 @@ extension ClientConnection {
     /// The listener would not admit the client any more, and its exchange has lasted too long since.
     func abandonDistrusted() {
         shard.loop.assertIsCurrent()
-        if state == .exchange { exchange.abandonDistrusted() } else { abandon() }
+        switch state {
+        case .exchange: exchange.abandonDistrusted()
+        case .multiplexed:
+            forEachExchange { $0.abandonDistrusted() }
+            close()
+        case .handshake, .waiting, .head, .flushing, .lingering, .closed: abandon()
+        }
     }
 
     func closeAfterFlush() {
@@ -204,6 +230,7 @@ extension ClientConnection {
         membership.handshakePermit = nil
         state = .closed
         waits.drop(on: shard.loop)
+        clientProtocol.http2?.close()
         exchange.end()
         bound.closeAll()
         stream.close(on: shard.loop)

@@ -13,10 +13,16 @@ extension ClientConnection {
         switch stream.receive(into: exchange.input.room(in: shard)) {
         case .bytes(let count):
             exchange.input.recordArrival(count)
+            if mayBeginFrames, beginFrames() { return count }
             parse()
             return count
         case .wouldBlock: exchange.input.releaseEmptyBuffer(to: shard)
-        case .end: if state == .head { exchange.refuse(.malformed("it ends within its head")) } else { close() }
+        case .end:
+            if state == .head, !hasPartialPreface {
+                exchange.refuse(.malformed("it ends within its head"))
+            } else {
+                close()
+            }
         case .failed: abandon()
         }
         return 0
@@ -30,6 +36,9 @@ extension ClientConnection {
             do throws(HeadError) {
                 guard try exchange.input.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
                 clientProtocol.countRequest()
+                guard exchange.rules.acceptsHTTP1 else {
+                    throw HeadError(.versionNotSupported, "this listener speaks HTTP/2 alone")
+                }
                 beginExchange()
             } catch {
                 let isTLS = clientProtocol.requests == 0 && exchange.input.beginsWithTLS

@@ -38,7 +38,13 @@ extension ClientConnection {
         membership.isNamedClient = stream.isClientAllowed
         membership.handshakePermit = nil
         state = .waiting
-        if shard.isDraining { begin(.idle, for: currentIdleTimeout) } else { follow(with: .idle) }
+        if stream.tlsSession?.hasAgreedOnHTTP2 == true {
+            beginMultiplexing(with: UnsafeRawBufferPointer(start: nil, count: 0))
+        } else if shard.isDraining {
+            begin(.idle, for: currentIdleTimeout)
+        } else {
+            follow(with: .idle)
+        }
         pump()
     }
 

@@ -61,6 +61,7 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
         guard state != .closed else { return }
         stream.record(readiness)
         if state == .exchange, exchange.state.isTunnel { return exchange.resume() }
+        if state == .multiplexed, stream.hasEnded { stream.expectInput() }
         // While nothing is read, a reset by the client shows only here (http-connections.md 9.5).
         if !readiness.isDisjoint(with: [.error, .hangUp]), endsOnReset { return abandon() }
         if readiness.contains(.write), !stream.isFlushed { flush() }
@@ -72,13 +73,14 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
     private var endsOnReset: Bool {
         switch state {
         case .exchange: exchange.state.endsOnReset
-        case .flushing, .lingering: true
+        case .multiplexed, .flushing, .lingering: true
         case .handshake, .waiting, .head, .closed: false
         }
     }
 
     package override func resume() {
         shard.loop.assertIsCurrent()
+        if case .http2(let receiver) = clientProtocol, state == .multiplexed { receiver.finishTurn() }
         pump()
     }
 
@@ -94,7 +96,7 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
         switch wait {
         case .none: break
         case .handshake: handleHandshakeFailure(.timedOut)
-        case .head: exchange.refuse(.requestTimeout)
+        case .head: if hasPartialPreface { close() } else { exchange.refuse(.requestTimeout) }
         case .idle, .kernelFlush: handleIdleTimeout()
         case .clientWrite: handleClientWriteTimeout()
         case .linger: close()
@@ -118,6 +120,10 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
                     if exchange.isPaused { return }
                 case .refusedBody: share -= readRefusedBody()
                 }
+            case .multiplexed:
+                let count = readFrames()
+                if count == 0 { return }
+                share -= count
             case .lingering: share -= discardInput()
             case .flushing, .closed: return
             }
@@ -135,6 +141,7 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
         switch state {
         case .flushing: beginLinger()
         case .exchange: exchange.handleClientFlush()
+        case .multiplexed: handleFramesFlush()
         case .waiting:
             beginIdleTimeout()
             parse()

@@ -1,6 +1,7 @@
 /// The protocol of a client's connection, with what it has read.
 enum ClientProtocol {
     case http1(HTTP1Receiver)
+    case http2(HTTP2Receiver)
 }
 
 /// What an HTTP/1.1 connection knows of its requests. Their bytes are in the exchange's `RequestInput`.
@@ -16,6 +17,7 @@ extension ClientProtocol {
     var isParsing: Bool {
         switch self {
         case .http1(let receiver): receiver.isParsing
+        case .http2: false
         }
     }
 
@@ -23,6 +25,15 @@ extension ClientProtocol {
     var requests: Int {
         switch self {
         case .http1(let receiver): Int(receiver.requests)
+        case .http2(let receiver): receiver.requests
+        }
+    }
+
+    /// nil: the client speaks HTTP/1.1.
+    var http2: HTTP2Receiver? {
+        switch self {
+        case .http1: nil
+        case .http2(let receiver): receiver
         }
     }
 

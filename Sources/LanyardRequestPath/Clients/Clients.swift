@@ -144,6 +144,23 @@ package final class Clients: @unchecked Sendable {
         return spare
     }
 
+    /// A stream with its exchange, for a connection of HTTP/2.
+    func stream(onListener index: Int) -> ClientStream {
+        loop.assertIsCurrent()
+        guard let spare = list.spares.takeStream() else {
+            return ClientStream(ClientExchange(of: core, listener: index), budget: context.buffers)
+        }
+        spare.exchange.beginAnew(onListener: index)
+        return spare
+    }
+
+    /// The stream has ended. Its connection, or what waits in this turn, may still refer to it.
+    func keep(_ stream: ClientStream) {
+        loop.assertIsCurrent()
+        stream.exchange.end()
+        if stream.exchange.served === core.served { list.spares.keep(stream) }
+    }
+
     private func closeLongestWaiting() -> Bool {
         guard let longest = waiting.first else { return false }
         longest.closeForNewClient()
@@ -180,7 +197,7 @@ package final class Clients: @unchecked Sendable {
         loop.assertIsCurrent()
         for exchange in Array(core.tunnels.values) { exchange.endTunnelOfEndedSession() }
         guard closesStreams else { return }
-        for client in Array(list.all) { client.exchange.cutResponseOfEndedSession() }
+        for client in Array(list.all) { client.forEachExchange { $0.cutResponseOfEndedSession() } }
     }
 
     /// Another configuration is served. Requests in progress end with theirs.
@@ -219,7 +236,7 @@ package final class Clients: @unchecked Sendable {
     /// Optional memory is freed: releases replay copies (http-connections.md 8).
     func releaseReplayCopies() {
         loop.assertIsCurrent()
-        for client in list.all { client.exchange.releaseReplayCopy() }
+        for client in list.all { client.forEachExchange { $0.releaseReplayCopy() } }
     }
 
     /// Requests are refused for want of memory: gives up incomplete heads and trailer sections, the largest first, until optional

@@ -8,6 +8,8 @@ enum ConnectionState {
     case head
     /// The exchange has a request. Next: `waiting`, or `flushing` if the connection ends behind its response.
     case exchange
+    /// The client speaks HTTP/2: its streams have the requests, if there are any. Next: `flushing` behind a GOAWAY, or `closed`.
+    case multiplexed
     /// The last response is queued for the client. Next: `lingering`.
     case flushing
     /// Writing is shut down; further input is discarded (http-connections.md 9.8). Next: `closed`.
@@ -20,7 +22,7 @@ extension ConnectionState {
     var isWaitingForRequest: Bool {
         switch self {
         case .handshake, .waiting, .head: true
-        case .exchange, .flushing, .lingering, .closed: false
+        case .exchange, .multiplexed, .flushing, .lingering, .closed: false
         }
     }
 
@@ -43,7 +45,7 @@ extension ConnectionState {
         case .handshake: isSecured ? .atOnce : .none
         case .waiting: isFlushed ? .atOnce : .behindQueue
         case .head: .atOnce
-        case .exchange: .byExchange
+        case .exchange, .multiplexed: .byExchange
         case .flushing: .behindQueue
         case .lingering, .closed: .none
         }

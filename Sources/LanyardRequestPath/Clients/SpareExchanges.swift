@@ -1,12 +1,16 @@
 /// The exchanges of closed connections, for the next ones: with its parts an exchange is three allocations, which a client that makes a
 /// connection for each request would cause each time.
 ///
-/// They keep no memory of a client, and none of a replaced configuration. Belongs to the shard's clients, which check the queue.
+/// They keep no memory of a client, and none of a replaced configuration. Streams of HTTP/2 are kept with theirs. Belongs to the shard's
+/// clients, which check the queue.
 struct SpareExchanges: ~Copyable {
     /// A few of a turn's: more would only cost memory.
     static let countMax = 32
 
     private var list: [ClientExchange] = []
+    /// More than of a turn: a connection has a hundred at once.
+    private static let streamsMax = 256
+    private var streams: [ClientStream] = []
 
     init() { list.reserveCapacity(Self.countMax) }
 
@@ -22,5 +26,17 @@ struct SpareExchanges: ~Copyable {
     }
 
     /// The configuration that they were served by is replaced.
-    mutating func drop() { list.removeAll(keepingCapacity: true) }
+    mutating func drop() {
+        list.removeAll(keepingCapacity: true)
+        streams.removeAll(keepingCapacity: true)
+    }
+
+    mutating func keep(_ stream: ClientStream) {
+        if streams.count < Self.streamsMax { streams.append(stream) }
+    }
+
+    mutating func takeStream() -> ClientStream? {
+        guard let spare = streams.popLast(), spare.isUnused else { return nil }
+        return spare
+    }
 }

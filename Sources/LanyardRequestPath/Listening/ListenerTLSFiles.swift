@@ -40,7 +40,8 @@ package struct ListenerTLSFiles: Sendable {
         if let path = settings.clientCAFile { authorities = try contents.authorities(path) }
         do {
             return try TLSServerContext(
-                pair, clientAuthorities: authorities, clientNames: names, tickets: tickets,
+                pair, clientAuthorities: authorities, clientNames: names, protocols: settings.protocols,
+                tickets: tickets,
                 certificateBytesMax: settings.certificateBytesMax)
         } catch {
             throw .init("\(settings.certificateFile) \(error.message)", path: settings.certificateFile)

@@ -6,8 +6,11 @@ package enum BodyFraming: Equatable, Sendable {
     case length(Int)
     /// The chunked coding.
     case chunked
-    /// The body is delimited by the close of the connection; responses only.
+    /// The body is delimited by the close of the connection, or by the end of its stream; requests: of HTTP/2 alone.
     case untilClose
+
+    /// The length is known at the end only.
+    var isOpenEnded: Bool { self == .chunked || self == .untilClose }
 }
 
 /// Decides the framing of a request from the fields of its head (RFC 9112 §6.3, http-requests.md 5.1 to 5.5).

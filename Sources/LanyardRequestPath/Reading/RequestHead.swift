@@ -18,6 +18,8 @@ package struct RequestHead: Equatable, Sendable {
     package var traits: Traits = []
     package var expectation = Expectation.none
     private var isHTTP10 = false
+    /// Of a stream of HTTP/2: frames delimit its body, and no field is this hop's alone.
+    package var isHTTP2 = false
 
     package init() {}
 
@@ -79,7 +81,9 @@ package struct RequestHead: Equatable, Sendable {
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier
     /// hop.
-    package var wantsTrailers: Bool { traits.contains(.trailers) && connection.hasTE && minorVersion >= 1 }
+    package var wantsTrailers: Bool {
+        traits.contains(.trailers) && (isHTTP2 || connection.hasTE && minorVersion >= 1)
+    }
 
     /// The client asks for a persistent connection (RFC 9112 §9.3).
     package var wantsKeepAlive: Bool {

@@ -22,6 +22,9 @@ package struct RequestReader {
     /// The offset of the next byte to read.
     private var position = 0
 
+    /// Of a stream of HTTP/2 that has a body: without a length it ends with the stream.
+    package var hasStreamBody = false
+
     package init() {}
 
     /// A byte of the request itself was read, not only an empty line before it.
@@ -189,6 +192,7 @@ package struct RequestReader {
             try recordField(lines[index].name, index, lines[index].value(in: bytes), &seen)
         }
         head.framing = try seen.framing.decide(bytes, table, minorVersion: head.minorVersion)
+        if hasStreamBody, head.framing == .none { head.framing = .untilClose }
         guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }
         guard seen.hosts == 1 || head.minorVersion == 0 else { throw .malformed("no Host field") }
         if seen.expectations > 0 { head.expectation = seen.expectsContinue ? .continue100 : .unknown }

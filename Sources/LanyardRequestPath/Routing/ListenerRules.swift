@@ -20,7 +20,8 @@ package final class ListenerRules: Sendable {
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
-        callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil, isLoopback: Bool = false
+        callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil, isLoopback: Bool = false,
+        acceptsHTTP1: Bool = true, acceptsPreface: Bool = false
     ) {
         self.index = index
         self.hosts = hosts
@@ -28,6 +29,8 @@ package final class ListenerRules: Sendable {
         self.callers = callers
         self.tlsIndex = tlsIndex
         self.isLoopback = isLoopback
+        self.acceptsHTTP1 = acceptsHTTP1
+        self.acceptsPreface = acceptsPreface
         originTexts = allowedOrigins.map { Array($0.utf8) }
         origins = originTexts.compactMap { $0.withUnsafeBufferPointer { WebOrigin($0) } }
     }
@@ -46,7 +49,10 @@ package final class ListenerRules: Sendable {
                 defaultPort: settings.tls == nil ? 80 : 443),
             port: address.port, allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index),
             index: index, tlsIndex: settings.tls == nil ? nil : index,
-            isLoopback: address.port != nil && Self.isLoopback(address.text))
+            isLoopback: address.port != nil && Self.isLoopback(address.text),
+            acceptsHTTP1: settings.protocols?.http1 ?? true,
+            acceptsPreface: settings.tls == nil
+                && settings.protocols?.http2 ?? (address.port == nil || Self.isLoopback(address.text)))
     }
 
     private static func isLoopback(_ address: String) -> Bool {
@@ -55,6 +61,10 @@ package final class ListenerRules: Sendable {
             return HostValue.withCanonical(value[run: host]) { $0.map(HostValue.isLoopback) ?? false }
         }
     }
+
+    /// Clients without TLS may begin HTTP/2 by its preface (H1).
+    let acceptsPreface: Bool
+    let acceptsHTTP1: Bool
 
     /// The scheme of absolute targets.
     var scheme: StaticString { tlsIndex == nil ? "http" : "https" }

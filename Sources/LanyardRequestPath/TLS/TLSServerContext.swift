@@ -22,6 +22,7 @@ package final class TLSServerContext: Sendable {
     ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
     ///   - clientNames: the names of the clients that may call; empty: all of them. The handshake with another client succeeds, so that its
     ///     requests can be refused with a reason.
+    ///   - protocols: those that a client may agree on by ALPN.
     ///   - tickets: the keys of session tickets, which outlive a context.
     ///   - certificateBytesMax: of a client's certificates.
     ///   - clock: gives the age of sessions.
@@ -29,7 +30,8 @@ package final class TLSServerContext: Sendable {
     /// - Throws: `tooWeak`: the configured key pair is at fault; `noMemory`: the machine is.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
-        tickets: TLSTicketKeys, certificateBytesMax: Int = LimitSettings().certificateBytesMax,
+        protocols: ListenerSettings.Protocols = .all, tickets: TLSTicketKeys,
+        certificateBytesMax: Int = LimitSettings().certificateBytesMax,
         clock: @escaping @Sendable () -> Instant = { .now },
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
@@ -43,7 +45,8 @@ package final class TLSServerContext: Sendable {
         authorityDigests = clientAuthorities.map { Set($0.certificates.digests) }
         expiresAt = keyPair.chain.expiresAt
         try keyPair.install(in: raw)
-        lanyard_tls_select_http(raw)
+        lanyard_tls_select_http(
+            raw, CInt((protocols.http1 ? LANYARD_TLS_HTTP1 : 0) | (protocols.http2 ? LANYARD_TLS_HTTP2 : 0)))
         // A client that was not asked for certificates sends none.
         let chainBytesMax = clientAuthorities == nil ? 0 : certificateBytesMax
         SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, chainBytesMax, nil)

@@ -14,4 +14,15 @@ extension TLSSession {
     /// The peer has asked for a certificate, and this side's handshake was complete before the peer could judge it. With TLS 1.3 the client
     /// sends its certificate last (RFC 8446 2).
     var awaitsVerdict: Bool { wasAskedForCertificate && SSL_version(ssl) >= TLS1_3_VERSION }
+
+    /// The peers have agreed on HTTP/2.
+    var hasAgreedOnHTTP2: Bool { selectedProtocol.elementsEqual("h2".utf8) }
+
+    /// What ALPN has led to; empty: nothing. Valid while the session is.
+    var selectedProtocol: UnsafeBufferPointer<UInt8> {
+        var name: UnsafePointer<UInt8>?
+        var length: CUnsignedInt = 0
+        SSL_get0_alpn_selected(ssl, &name, &length)
+        return UnsafeBufferPointer(start: name, count: Int(length))
+    }
 }

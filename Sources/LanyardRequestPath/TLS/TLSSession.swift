@@ -223,10 +223,7 @@ package final class TLSSession {
             {
                 return error
             }
-            var name: UnsafePointer<UInt8>?
-            var length: CUnsignedInt = 0
-            SSL_get0_alpn_selected(ssl, &name, &length)
-            let selected = UnsafeBufferPointer(start: name, count: Int(length))
+            let selected = selectedProtocol
             return selected.isEmpty || selected.elementsEqual("http/1.1".utf8) ? nil : .noSharedProtocol
         // A ticket that may not be resumed leads to a full handshake.
         case .server: return nil

@@ -2,6 +2,7 @@ import CLinux
 import COpenSSL
 import Glibc
 import LanyardFoundations
+import LanyardSettings
 import TestSupport
 
 @testable import LanyardRequestPath
@@ -44,14 +45,14 @@ enum TLSBench {
     /// A listener's context, with a certificate for `localhost` of `authority`.
     static func server(
         _ issued: TestAuthority.Issued = authority.issue(), demanding clients: String? = nil, names: [String] = [],
-        tickets: TLSTicketKeys = TLSTicketKeys(), version: CInt = 0,
+        protocols: ListenerSettings.Protocols = .all, tickets: TLSTicketKeys = TLSTicketKeys(), version: CInt = 0,
         clock: @escaping @Sendable () -> Instant = { .now },
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws -> TLSServerContext {
         let context = try TLSServerContext(
             keyPair(issued), clientAuthorities: clients.map { try authorities($0) },
-            clientNames: TLSClientNames(names),
-            tickets: tickets, clock: clock, wallClock: wallClock)
+            clientNames: TLSClientNames(names), protocols: protocols, tickets: tickets, clock: clock,
+            wallClock: wallClock)
         limit(context.raw, to: version)
         return context
     }

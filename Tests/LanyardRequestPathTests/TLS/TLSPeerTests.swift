@@ -1,5 +1,6 @@
 import Glibc
 import LanyardFoundations
+import LanyardSettings
 import TestSupport
 import Testing
 
@@ -200,7 +201,8 @@ import Testing
         for (arguments, expected) in cases {
             let fixed = ["s_client", "-connect", "127.0.0.1:\(listener.localPort)", "-CAfile", folder.file("ca.pem")]
             let client = try ServerProcess("/usr/bin/openssl", fixed + arguments)
-            let result = try Self.serve(listener, TLSBench.server(), count: 1)[0]
+            let http1 = ListenerSettings.Protocols(http1: true, http2: false)
+            let result = try Self.serve(listener, TLSBench.server(protocols: http1), count: 1)[0]
             // Its input ends at once: it closes after the handshake, with a close_notify or without.
             let isFine = expected == .truncated
             #expect(isFine ? result == nil || result == .truncated || result == .reset(ECONNRESET) : result == expected)

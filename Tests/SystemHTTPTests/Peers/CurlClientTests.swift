@@ -80,10 +80,13 @@ struct CurlClientTests {
         #expect(try await curl(["-o", "/dev/null", "-w", "%{redirect_url}", url("/old")]).output == url("/seen"))
     }
 
-    @Test("1.3 curl that speaks HTTP/2 without asking fails at once")
+    @Test("H2 curl that speaks HTTP/2 without asking gets what it gets by HTTP/1.1")
     func http2() async throws {
-        let run = try await curl(["-v", "--http2-prior-knowledge", url("/text.txt")], fails: true)
-        #expect(run.errors.contains("Closing connection 0") && !run.errors.contains("< HTTP/2"), "\(run.errors)")
+        let plain = try await curl([url("/seen")]).output
+        let version = ["--http2-prior-knowledge", "-w", "\n%{http_version}"]
+        #expect(try await curl(version + [url("/seen")]).output == plain + "\n2")
+        // Not by -L: curl 7.88.1 ends with 16 when it uses such a connection again, behind nghttpx 1.52, too.
+        #expect(try await curl(version + [url("/text.txt")]).output.utf8.count == 300_002)
     }
 
     @Test("an upload that nginx refuses at its head is not sent")

@@ -6,8 +6,7 @@ import Testing
 
 private let nodePath = "/usr/bin/node"
 
-/// Clients that speak HTTP/2 without asking are refused by a response of HTTP/1.1 and fail at once. curl's test is in
-/// `CurlClientTests`.
+/// Clients that speak HTTP/2 to a listener that does not are refused by a response of HTTP/1.1 and fail at once.
 @Suite struct HTTP2ClientTests {
     private static let python = Products.root + "/.build/peer-servers/grpc/bin/python"
 
@@ -16,7 +15,8 @@ private let nodePath = "/usr/bin/node"
         _ program: String, _ arguments: (String) -> [String]
     ) async throws -> (output: String, connections: Int, problems: [String]) {
         let upstream = try RawServer()
-        let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
+        let lanyard = try await LanyardProcess.start(
+            before: "http://\(upstream.endpoint)", listener: "address: \"127.0.0.1:0\", protocols: [http1]")
         let client = try ServerProcess(program, arguments("\(lanyard.data)"))
         #expect(try await client.waitForExit() == .code(0), "\(client.log)")
         #expect(upstream.requests.isEmpty)

@@ -70,8 +70,11 @@ import Testing
         try await bench.refuses(String(repeating: "M", count: 65), .notImplemented, behind: false)
     }
 
-    @Test("1.3 PRI is refused, and the preface of HTTP/2 by a response of HTTP/1.1; no byte is forwarded")
+    @Test("1.3 Where HTTP/2 is not spoken its preface is refused by a response of HTTP/1.1; no byte is forwarded")
     func preface() async throws {
+        let bench = try await HTTPBench.start {
+            $0.listener = "allowed_hosts: [\"localhost:80\"], protocols: [http1]"
+        }
         let settings = "\u{0}\u{0}\u{0}\u{4}\u{0}\u{0}\u{0}\u{0}\u{0}"
         for behind in ["", "SM\r\n\r\n", "SM\r\n\r\n\(settings)"] {
             let refused = try await bench.refuses("PRI * HTTP/2.0\r\n\r\n\(behind)", .versionNotSupported)

@@ -78,13 +78,19 @@ extension ClientExchange {
             counters.recordFailure(problem, at: shard.loop.now)
         }
         let id = recordInLog(problem)
-        shard.heads.out.clear()
         // If the head cannot be read, its method may still have been read.
         let method = isHeadRead ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
             context: shard.heads, problem: problem, form: form, requestID: id, isResponseToHead: method == .head,
             closes: closes,
             clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
+        if sink.isStream {
+            shard.heads.fields.clear()
+            let body = writer.writeHead(into: &shard.heads.fields)?.bytes ?? []
+            record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: body.count)
+            return body.withUnsafeBytes { sendFrames($0) }
+        }
+        shard.heads.out.clear()
         let body = writer.writeHead(into: &shard.heads.out)
         if let body { shard.heads.out.write(body.bytes) }
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: body?.bytes.count ?? 0)
@@ -114,6 +120,13 @@ extension ClientExchange {
     func respondToOptions() {
         let closes = !input.body.isEnded || machine.closesClient || shard.isDraining
         record(200, .lanyard, nil, bytes: 0)
+        if sink.isStream {
+            shard.heads.fields.clear()
+            shard.heads.fields.beginResponse(200, "OK")
+            shard.heads.fields.writeField("Content-Length", decimal: 0)
+            shard.heads.writeDate(&shard.heads.fields)
+            return sendFrames(UnsafeRawBufferPointer(start: nil, count: 0))
+        }
         shard.heads.out.clear()
         shard.heads.out.beginResponse(200, "OK")
         shard.heads.out.writeField("Content-Length", decimal: 0)
@@ -131,6 +144,15 @@ extension ClientExchange {
         // `abandon` would count the request again: it was counted when its response was written.
         guard sink.send(shard.heads.out.bytes, isLast: closes) == .sent else { return sink.reset(looksComplete: false) }
         sink.end(closes: closes)
+    }
+
+    /// The same on a stream: the head that was written, and the whole body.
+    private func sendFrames(_ body: UnsafeRawBufferPointer) {
+        replay.discardBody()
+        endInboundWait()
+        endOutboundWait()
+        guard sink.send(&shard.heads.fields, body, ends: true) == .sent else { return sink.reset(looksComplete: false) }
+        sink.end(closes: false)
     }
 
     // MARK: End of the exchange

@@ -36,9 +36,9 @@ extension ClientExchange {
             input.head.expectation == .none, input.buffer != nil
         else { return false }
         switch input.head.framing {
-        case .none, .untilClose: return false
+        case .none: return false
         case .length(let length): if length > Self.awaitedBodyBytesMax { return false }
-        case .chunked: break
+        case .chunked, .untilClose: break
         }
         if case .refusing = state { return false }
         return !sink.hasEnded && !shard.context.buffers.isUnder(.requestsRefused)

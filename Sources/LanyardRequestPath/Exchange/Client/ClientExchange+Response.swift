@@ -155,14 +155,21 @@ extension ClientExchange {
             if !upstream.isHeadQueued { begin(.body, of: active) }
         }
         guard input.head.minorVersion > 0 else { return .continues }
-        shard.heads.out.clear()
-        writer(response, headBytes, table, for: active)
-            .writeInterim(into: &shard.heads.out, on: active.shardRoute, in: shard.heads)
-        guard push() == .sent else {
+        guard sendInterim(writer(response, headBytes, table, for: active), of: active) == .sent else {
             abandon()
             return .ended
         }
         return .continues
+    }
+
+    private func sendInterim(_ writer: borrowing ResponseHeadWriter, of active: ActiveExchange) -> ClientSend {
+        if sink.isStream {
+            writer.writeInterim(into: &shard.heads.fields, on: active.shardRoute, in: shard.heads)
+            return sink.sendInterim(&shard.heads.fields)
+        }
+        shard.heads.out.clear()
+        writer.writeInterim(into: &shard.heads.out, on: active.shardRoute, in: shard.heads)
+        return push()
     }
 
     /// Bytes of the request's body that the upstream's connection has taken.
@@ -199,7 +206,14 @@ extension ClientExchange {
         upstream.expectContinue(false)
         var writer = writer(response, headBytes, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
+        let isStream = sink.isStream
         active.withRoute(shard.heads) { served, heads in
+            if isStream {
+                heads.fields.clear()
+                return writer.writeFinal(
+                    into: &heads.fields, on: served, in: heads, delivery: .framed, closes: false,
+                    replayObstacle: replay.obstacle)
+            }
             heads.out.clear()
             writer.writeFinal(
                 into: &heads.out, on: served, in: heads, delivery: relay.delivery, closes: machine.closesClient,
@@ -256,6 +270,7 @@ extension ClientExchange {
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
+        if sink.isStream { return pushFrames(data, ends: ends, of: active) }
         let isLast = ends && !machine.keepsClient
         guard relay.delivery == .chunked else { return push(data, isLast: isLast) }
         guard ends, relay.hasTrailers else {
@@ -269,6 +284,16 @@ extension ClientExchange {
             limits: served.configuration.responseLimits)
         shard.heads.out.endHead()
         return push(isLast: isLast)
+    }
+
+    /// The same on a stream, with the head that was written.
+    private func pushFrames(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
+        guard ends, relay.hasTrailers else { return sink.send(&shard.heads.fields, data, ends: ends) }
+        let trailers = StreamTrailers()
+        relay.writeTrailers(
+            into: &trailers.fields, on: active.route, shard.memory.responseTable,
+            limits: served.configuration.responseLimits)
+        return sink.send(&shard.heads.fields, data, behind: trailers)
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
@@ -291,6 +316,10 @@ extension ClientExchange {
 
     /// Sends Lanyard's own 100 to the client.
     func sendContinue() -> ClientSend {
+        if sink.isStream {
+            shard.heads.fields.beginResponse(100, "Continue")
+            return sink.sendInterim(&shard.heads.fields)
+        }
         shard.heads.out.clear()
         shard.heads.out.beginResponse(100, "Continue")
         shard.heads.out.endHead()

@@ -187,7 +187,7 @@ extension ClientExchange {
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
-        let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing == .chunked
+        let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing.isOpenEnded
         machine.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
@@ -221,13 +221,25 @@ extension ClientExchange {
     func sendBody(_ data: UnsafeRawBufferPointer, of active: ActiveExchange) {
         shard.heads.out.clear()
         var tail: StaticString = ""
-        if input.body.framing == .chunked {
-            tail = shard.heads.out.writeChunkStart(of: data.count, ends: input.body.isEnded)
+        if input.body.framing.isOpenEnded {
+            tail = shard.heads.out.writeChunkStart(
+                of: data.count, ends: input.body.isEnded, hasTrailers: input.hasTrailers)
         }
         guard let connection = upstream.connection else { return }
         // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
         // (http-connections.md 9.7).
-        if push(data, tail, to: connection, of: active) != .sent { pumpResponse() }
+        var sent = push(data, tail, to: connection, of: active)
+        if sent == .sent, input.body.isEnded { sent = pushTrailers(to: connection, of: active) }
+        if sent != .sent { pumpResponse() }
+    }
+
+    /// Sends the trailers of a body, if it has some and its framing takes them.
+    private func pushTrailers(to connection: UpstreamConnection, of active: ActiveExchange) -> UpstreamSend {
+        guard input.hasTrailers, input.body.framing.isOpenEnded else { return .sent }
+        shard.heads.out.clear()
+        input.writeTrailers(into: &shard.heads.out, on: active.route, shard.headLimits)
+        shard.heads.out.endHead()
+        return push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active)
     }
 
     /// A larger run of body bytes is not copied behind the head: a second run costs the kernel less.
@@ -244,12 +256,17 @@ extension ClientExchange {
         let (first, second) = replay.bytes(from: offset, in: bytes)
         let count = first.count + second.count
         var tail: StaticString = ""
-        if input.body.framing == .chunked { tail = shard.heads.out.writeChunkStart(of: count, ends: ends) }
+        if input.body.framing.isOpenEnded {
+            tail = shard.heads.out.writeChunkStart(of: count, ends: ends, hasTrailers: input.hasTrailers)
+        }
+        let hasTrailers = ends && input.hasTrailers
         if second.isEmpty, first.count > Self.copiedBytesMax {
-            return push(UnsafeRawBufferPointer(first), tail, to: connection, of: active, withHead: withHead)
+            let sent = push(UnsafeRawBufferPointer(first), tail, to: connection, of: active, withHead: withHead)
+            return sent == .sent && hasTrailers ? pushTrailers(to: connection, of: active) : sent
         }
         shard.heads.out.write(first)
-        return push(UnsafeRawBufferPointer(second), tail, to: connection, of: active, withHead: withHead)
+        let sent = push(UnsafeRawBufferPointer(second), tail, to: connection, of: active, withHead: withHead)
+        return sent == .sent && hasTrailers ? pushTrailers(to: connection, of: active) : sent
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.

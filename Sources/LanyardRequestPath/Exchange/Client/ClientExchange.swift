@@ -188,6 +188,13 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         endOutboundWait()
     }
 
+    /// The same of a stream. What is queued of its response is still sent.
+    func endStream() {
+        endLast()
+        endInboundWait()
+        input.releaseBuffer(to: shard)
+    }
+
     /// The connection is closed. Nothing of its client stays: no memory, and no token. The exchange may be kept for another client.
     func end() {
         state = .none

@@ -1,27 +1,32 @@
 import LanyardFoundations
 
-/// The client's side of one exchange: a connection, and the stream of it that the exchange has. 0: HTTP/1.1, where the exchange has the
-/// whole connection.
+/// The client's side of one exchange: a connection, and the stream of it that the exchange has. Without one: HTTP/1.1, where the exchange
+/// has the whole connection.
 ///
 /// What an exchange has decided the connection performs in its protocol: HTTP/1.1 ends a response that was cut off by closing. The
 /// connection owns the exchange.
 struct ClientSink {
     /// Not counted: nearly each step of a request uses it.
     private let connection: Unmanaged<ClientConnection>
-    let stream: UInt32
+    /// nil: HTTP/1.1.
+    private let stream: Unmanaged<ClientStream>?
 
     /// The connection, held: what is done with it may close it, and nothing else may hold it then.
     private var held: ClientConnection { connection.takeUnretainedValue() }
 
-    init(_ connection: ClientConnection, stream: UInt32 = 0) {
+    init(_ connection: ClientConnection, stream: ClientStream? = nil) {
         self.connection = .passUnretained(connection)
-        self.stream = stream
+        self.stream = stream.map { .passUnretained($0) }
     }
+
+    /// The client speaks HTTP/2: heads are lists of fields.
+    @inline(__always) var isStream: Bool { stream != nil }
+    private var heldStream: ClientStream? { stream?.takeUnretainedValue() }
 
     // MARK: What is known of the client
 
     /// The client has sent its end, and no byte of it is left.
-    var hasEnded: Bool { connection._withUnsafeGuaranteedRef { $0.stream.hasEnded } }
+    var hasEnded: Bool { !isStream && connection._withUnsafeGuaranteedRef { $0.stream.hasEnded } }
     /// The client's certificate has one of the listener's `client_names`, or the listener has none.
     var isNamedClient: Bool { connection._withUnsafeGuaranteedRef { $0.membership.isNamedClient } }
     /// The listener would not admit the client any more.
@@ -33,9 +38,15 @@ struct ClientSink {
     // MARK: Sending
 
     /// The client takes further bytes: none is queued for it.
-    @inline(__always) var canTake: Bool { connection._withUnsafeGuaranteedRef { $0.stream.isFlushed } }
+    @inline(__always) var canTake: Bool {
+        if let stream { return stream._withUnsafeGuaranteedRef { $0.canTake } }
+        return connection._withUnsafeGuaranteedRef { $0.stream.isFlushed }
+    }
     /// Bytes that the client has not taken.
-    @inline(__always) var queuedBytes: Int { connection._withUnsafeGuaranteedRef { $0.stream.queuedBytes } }
+    @inline(__always) var queuedBytes: Int {
+        if let stream { return stream._withUnsafeGuaranteedRef { $0.queuedBytes } }
+        return connection._withUnsafeGuaranteedRef { $0.stream.queuedBytes }
+    }
 
     /// Sends `head`, `body` and `tail`, or queues them.
     ///
@@ -48,15 +59,31 @@ struct ClientSink {
         connection._withUnsafeGuaranteedRef { $0.stream.send(head, body, tail, isLast: isLast) == 0 ? .sent : .failed }
     }
 
+    /// The same on a stream: the head that was written, if there is one, and body bytes.
+    ///
+    /// - Parameter ends: the response ends with them.
+    func send(_ fields: inout HTTP2FieldWriter, _ body: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
+        heldStream?.send(&fields, body, ends: ends) ?? .failed
+    }
+
+    /// Sends the last body bytes on a stream, and trailers.
+    func send(
+        _ fields: inout HTTP2FieldWriter, _ body: UnsafeRawBufferPointer, behind trailers: StreamTrailers
+    ) -> ClientSend { heldStream?.send(&fields, body, behind: trailers) ?? .failed }
+
+    /// Sends an interim response on a stream.
+    func sendInterim(_ fields: inout HTTP2FieldWriter) -> ClientSend { heldStream?.sendInterim(&fields) ?? .failed }
+
     /// The response is complete, and what was sent of it is all.
     ///
-    /// - Parameter closes: the connection ends behind it.
-    func end(closes: Bool) { held.endExchange(closes: closes) }
+    /// - Parameter closes: the connection of HTTP/1.1 ends behind it.
+    func end(closes: Bool) { if let heldStream { heldStream.end() } else { held.endExchange(closes: closes) } }
 
     /// The response ends before its end, or there is none: the client must be able to see that (http-forwarding.md 13.5).
     ///
     /// - Parameter looksComplete: an orderly close would make what was sent look whole.
     func reset(looksComplete: Bool) {
+        if let heldStream { return heldStream.reset(.internalError) }
         let connection = held
         if looksComplete { connection.stream.resetOnClose() }
         connection.close()
@@ -65,37 +92,46 @@ struct ClientSink {
     // MARK: Progress of the client
 
     /// The client must take some bytes from now on.
-    func restartProgress() { connection._withUnsafeGuaranteedRef { $0.stream.restartProgress() } }
+    func restartProgress() {
+        if let heldStream { return heldStream.restartProgress() }
+        connection._withUnsafeGuaranteedRef { $0.stream.restartProgress() }
+    }
     /// The client has taken some bytes since the last check.
-    func hasProgress() -> Bool { connection._withUnsafeGuaranteedRef { $0.stream.checkProgress().isProgress } }
+    func hasProgress() -> Bool {
+        if let heldStream { return heldStream.hasProgress() }
+        return connection._withUnsafeGuaranteedRef { $0.stream.checkProgress().isProgress }
+    }
     /// The client has acknowledged nothing in the last checks.
-    func hasStalled() -> Bool { connection._withUnsafeGuaranteedRef { $0.stream.hasStalled() } }
+    func hasStalled() -> Bool { !isStream && connection._withUnsafeGuaranteedRef { $0.stream.hasStalled() } }
     /// Some bytes that were sent are not acknowledged.
-    var awaitsAcknowledgement: Bool { connection._withUnsafeGuaranteedRef { $0.stream.awaitsAcknowledgement } }
+    var awaitsAcknowledgement: Bool {
+        !isStream && connection._withUnsafeGuaranteedRef { $0.stream.awaitsAcknowledgement }
+    }
 
     // MARK: Reading
 
     /// Reads from the client, as far as the exchange wants its bytes.
-    func read() { held.pump() }
+    func read() { if let heldStream { heldStream.deliver() } else { held.pump() } }
     /// The same, unless the read that has brought the head is in progress, which continues by itself.
     func readUnlessReading() {
+        if let heldStream { return heldStream.deliver() }
         let connection = held
         if !connection.isParsing { connection.pump() }
     }
     /// No wait of the exchange for its client is set: the connection's is due.
-    func handleConnectionDeadline() { held.handleWait() }
+    func handleConnectionDeadline() { if let heldStream { heldStream.handleDeadline() } else { held.handleWait() } }
 
     // MARK: Upstream connections of this client alone (http-connections.md 16.9)
 
-    var hasBoundUpstreams: Bool { connection._withUnsafeGuaranteedRef { !$0.bound.isEmpty } }
+    var hasBoundUpstreams: Bool { !isStream && connection._withUnsafeGuaranteedRef { !$0.bound.isEmpty } }
 
     /// The connection of this pool; nil: there is none that the user's next request may use.
     func takeBound(from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber) -> UpstreamLease? {
         held.bound.take(from: pool, for: user, account)
     }
 
-    /// Keeps a connection whose exchange has ended.
-    func keepBound(_ lease: consuming UpstreamLease) { held.bound.keep(lease) }
+    /// Keeps a connection whose exchange has ended. Of a client of HTTP/2 it closes: its streams may be those of several users.
+    func keepBound(_ lease: consuming UpstreamLease) { if !isStream { held.bound.keep(lease) } }
 
     // MARK: Tunnel
 

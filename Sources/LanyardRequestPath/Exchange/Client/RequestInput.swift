@@ -28,10 +28,25 @@ struct RequestInput: ~Copyable {
     private var peer: ForwardedPeer?
     /// Method and path of a request whose head was released, for the access log.
     private var keptHead: KeptHead?
-    /// The `Host` of a request whose head was released, for routes that map references to it.
-    private var keptHost: CopiedBytes?
+    private var rare: RareParts?
 
     deinit { ownedBuffer?.release() }
+
+    private var keptHost: CopiedBytes? { rare?.host }
+    /// As text.
+    var trailers: CopiedBytes? { rare?.trailers }
+
+    /// The parts that few requests have.
+    private mutating func rareParts() -> RareParts {
+        let parts = rare ?? RareParts()
+        rare = parts
+        return parts
+    }
+
+    /// The trailer section of a stream has come, as text.
+    mutating func keepTrailers(_ text: UnsafeRawBufferPointer) {
+        rareParts().trailers = CopiedBytes(text.assumingMemoryBound(to: UInt8.self))
+    }
 
     /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
     var buffer: RequestBuffer? { ownedBuffer?.takeUnretainedValue() }
@@ -78,10 +93,43 @@ struct RequestInput: ~Copyable {
         if !hasPartialHead { beganAt = now }
         let found = ownedBuffer._withUnsafeGuaranteedRef { $0.readHead(limits) }
         guard let head = try found.get() else { return false }
+        adopt(head, limits)
+        return true
+    }
+
+    private mutating func adopt(_ head: RequestHead, _ limits: HeadLimits) {
         self.head = head
         body = RequestBody(head.framing, trailers: limits)
         message = JSONRPCMessage()
-        return true
+    }
+
+    /// Reads the head of a stream of HTTP/2, which the codec has written as text: the rules are those of any head.
+    ///
+    /// - Parameter isWhole: no body follows.
+    mutating func readHead(
+        _ text: UnsafeRawBufferPointer, isWhole: Bool, _ limits: HeadLimits, at now: Instant, in shard: ShardCore
+    ) throws(HeadError) {
+        beganAt = now
+        let buffer = ownBuffer(of: shard)
+        buffer._withUnsafeGuaranteedRef {
+            $0.append(text)
+            $0.reader.hasStreamBody = !isWhole
+        }
+        let found = buffer._withUnsafeGuaranteedRef { $0.readHead(limits) }
+        guard var head = try found.get(), head.length == text.count else {
+            throw .malformed("a head that HTTP/1.1 cannot express")
+        }
+        guard head.framing != .chunked else { throw .malformed("a Transfer-Encoding in HTTP/2") }
+        head.isHTTP2 = true
+        adopt(head, limits)
+    }
+
+    /// The end of the stream has come: the next bytes of the body are its last ones.
+    mutating func expectBodyEnd() { body.endsWithNext = true }
+
+    /// Keeps bytes of the body behind the head.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, in shard: ShardCore) {
+        ownBuffer(of: shard)._withUnsafeGuaranteedRef { $0.append(bytes) }
     }
 
     /// The first bytes of a head were read.
@@ -222,7 +270,7 @@ struct RequestInput: ~Copyable {
 
     /// The head is about to be released while the request continues.
     mutating func keepHead(of active: ActiveExchange, for log: AccessLog?) {
-        if active.route.mapsClientHost, keptHost == nil { keptHost = CopiedBytes(clientHost) }
+        if active.route.mapsClientHost, keptHost == nil { rareParts().host = CopiedBytes(clientHost) }
         guard log != nil, keptHead == nil else { return }
         var kept: KeptHead?
         withLoggedHead(isHeadRead: true, on: active.route) { kept = KeptHead($0) }
@@ -286,7 +334,7 @@ struct RequestInput: ~Copyable {
         // What most requests do not have is not released either.
         if admission.upgrade != nil { admission.upgrade = nil }
         if keptHead != nil { keptHead = nil }
-        if keptHost != nil { keptHost = nil }
+        if rare != nil { rare = nil }
         if hasUnusedBytes { buffer?.compact() } else { releaseBuffer(to: shard) }
     }
 
@@ -308,50 +356,5 @@ struct RequestInput: ~Copyable {
         guard let buffer = ownedBuffer else { return }
         ownedBuffer = nil
         shard.memory.release(buffer.takeRetainedValue())
-    }
-}
-
-/// A copy of bytes, at a place that stays the same while it lives.
-private final class CopiedBytes {
-    let bytes: Bytes
-
-    init(_ bytes: Bytes) {
-        let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: bytes.count)
-        _ = copy.initialize(from: bytes)
-        self.bytes = Bytes(copy)
-    }
-
-    deinit { bytes.deallocate() }
-}
-
-/// A copy of `LoggedHead`, cut to what the log shows. An object, because few requests need one.
-private final class KeptHead {
-    private let bytes: [UInt8]
-    private let methodCount: Int
-    private let pathCount: Int
-
-    init(_ head: LoggedHead) {
-        let method = head.method.prefix(AccessLog.methodBytesMax + 1)
-        let path = head.path.prefix(AccessLog.pathBytesMax + 1)
-        methodCount = method.count
-        pathCount = path.count
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(methodCount + pathCount + (head.clientID?.count ?? 0))
-        bytes.append(contentsOf: method)
-        bytes.append(contentsOf: path)
-        if let id = head.clientID { bytes.append(contentsOf: id) }
-        self.bytes = bytes
-    }
-
-    func withBytes(_ work: (LoggedHead) -> Void) {
-        guard !bytes.isEmpty else { return work(LoggedHead()) }
-        bytes.withUnsafeBufferPointer { all in
-            var head = LoggedHead()
-            head.method = all[run: 0..<methodCount]
-            head.path = all[run: methodCount..<methodCount + pathCount]
-            let id = all[run: methodCount + pathCount..<all.count]
-            head.clientID = id.isEmpty ? nil : id
-            work(head)
-        }
     }
 }

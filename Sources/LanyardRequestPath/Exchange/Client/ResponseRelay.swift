@@ -112,10 +112,11 @@ struct ResponseRelay: ~Copyable {
     ///   - head: the request's.
     ///   - trailers: the limits of the trailer section.
     mutating func beginBody(of response: ResponseHead, to head: RequestHead, trailers: HeadLimits) {
-        let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
-        let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
+        let hasUnknownEnd = response.framing.isOpenEnded
+        let delivery: ResponseBody.Delivery =
+            head.isHTTP2 ? .framed : hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
         isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
-        keepsTrailers = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
+        keepsTrailers = response.framing == .chunked && (head.isHTTP2 || head.wantsTrailers && delivery == .chunked)
         body = ResponseBody(response.framing, delivery: delivery, trailers: trailers)
         isInBody = true
     }

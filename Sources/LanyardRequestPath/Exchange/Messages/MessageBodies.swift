@@ -7,6 +7,8 @@ struct RequestBody {
     private(set) var isEnded: Bool
     /// Body bytes that have arrived.
     private(set) var total = 0
+    /// The end of the stream has come: the bytes of the next `consume` are the last ones.
+    var endsWithNext = false
 
     /// - Parameters:
     ///   - framing: as the request's head states it.
@@ -31,6 +33,11 @@ struct RequestBody {
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }
         var position = 0
+        if framing == .untilClose {
+            total += bytes.count
+            isEnded = endsWithNext
+            return (bytes.count, UnsafeRawBufferPointer(bytes))
+        }
         guard let count = try chunks?.gather(bytes, from: &position) else {
             let count = min(left, bytes.count)
             left -= count
@@ -47,7 +54,11 @@ struct RequestBody {
 /// Finds the end of a response's body, and says how the client learns of it.
 struct ResponseBody {
     /// How the body reaches the client.
-    enum Delivery: Equatable { case raw, chunked }
+    enum Delivery: Equatable {
+        case raw, chunked
+        /// By the frames of HTTP/2.
+        case framed
+    }
 
     let framing: BodyFraming
     let delivery: Delivery

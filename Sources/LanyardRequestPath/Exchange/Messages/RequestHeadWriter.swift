@@ -200,8 +200,8 @@ package struct RequestHeadWriter: ~Copyable {
     private func writeFraming(_ out: inout some HeadSink & ~Copyable) {
         switch head.framing {
         case .length(let length): out.writeField("Content-Length", decimal: length)
-        case .chunked: out.writeUnknownLength()
-        case .none, .untilClose: break
+        case .chunked, .untilClose: out.writeUnknownLength()
+        case .none: break
         }
     }
 
@@ -214,7 +214,7 @@ package struct RequestHeadWriter: ~Copyable {
             for later in (index + 1)..<max(lines.count, index + 1) where lines[later].name == .via { return }
         }
         out.beginField("Via")
-        out.write(head.minorVersion == 0 ? "1.0 " : "1.1 " as StaticString)
+        out.write(head.isHTTP2 ? "2.0 " : head.minorVersion == 0 ? "1.0 " : "1.1 " as StaticString)
         out.write(context.viaName)
         out.endField()
     }

@@ -8,6 +8,8 @@ final class HeadContext {
     let counters: ShardCounters
     /// The head, or the short response, that is being written.
     var out = HeadWriter()
+    /// The same for a client of HTTP/2. Empty but between a head's writing and its sending.
+    var fields = HTTP2FieldWriter()
     private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
     private var dateSecond: Int64 = -1
 

@@ -14,6 +14,8 @@ struct RequestThrottles: Sendable {
     let refusals: LogThrottles
     /// Which dropped upgrades are logged.
     let droppedUpgrades = Self.throttles(of: UpgradeObstacle.allCases.map(\.rawValue))
+    /// Which connections of HTTP/2 that Lanyard has ended are logged.
+    let http2Ends = Self.throttles(of: HTTP2End.allCases.map(\.rawValue))
     /// Which failed TLS handshakes of clients are logged.
     let handshakes = Self.throttles(of: HandshakeResult.allCases.map(\.rawValue))
 
@@ -92,6 +94,30 @@ final class RequestLog {
         if !request.clientID.isEmpty { metadata["client_request_id"] = .string(request.clientID) }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         log.log(level: level, "the request is forwarded without its Upgrade", metadata: metadata)
+    }
+
+    /// Logs that a client's connection of HTTP/2 was ended.
+    func record(_ end: HTTP2End, peer: SocketAddress?) {
+        loop.assertIsCurrent()
+        guard log.logLevel <= .info else { return }
+        let throttle = throttles.http2Ends[end.rawValue]
+        guard let leftOut = throttle.admitLine(at: loop.now) else {
+            guard !suppressed.isPending(throttle) else { return }
+            return suppressed.add(throttle) { [log] count in
+                log.info(
+                    "further connections of HTTP/2 were ended",
+                    metadata: [
+                        "event": "client.ended", "reason": .string(end.rawValue),
+                        "left_out": .stringConvertible(count),
+                    ])
+            }
+        }
+        var metadata: Logger.Metadata = [
+            "event": "client.ended", "reason": .string(end.rawValue),
+        ]
+        if let peer { metadata["peer"] = .string(peer.description) }
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        log.info("a client's connection of HTTP/2 was ended", metadata: metadata)
     }
 
     /// Logs that the TLS handshake of a client has failed.

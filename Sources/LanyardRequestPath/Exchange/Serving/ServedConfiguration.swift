@@ -48,6 +48,11 @@ package final class ServedConfiguration: Sendable {
         self.drainMax = drainMax
     }
 
+    /// Of connections of HTTP/2.
+    var http2Limits: HTTP2Session.Limits {
+        HTTP2Session.Limits(listBytesMax: limits.headerBytesMax, listFieldsMax: limits.headerFieldsMax)
+    }
+
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
 }

@@ -1,0 +1,79 @@
+/* What the parts of the shim share. */
+#ifndef CNGHTTP2_INTERNAL_H
+#define CNGHTTP2_INTERNAL_H
+
+#include "CNGHTTP2.h"
+
+enum { HEADER_BYTES = 9, PREFACE_BYTES = 24, OPENED_MAX = 256, CONTINUATIONS_MAX = 8, STREAMS_UNLIMITED = INT32_MAX };
+
+struct lanyard_h2_workspace {
+    lanyard_h2_event *events;
+    size_t event_count, event_capacity;
+    /* The text of heads. Events have offsets in it until the call ends, since it may move. */
+    uint8_t *text;
+    size_t text_count, text_capacity;
+    /* Crumbs of a cookie, joined. */
+    uint8_t *cookie;
+    size_t cookie_count, cookie_capacity;
+};
+
+typedef struct {
+    void *owner;
+    uint32_t code;
+} lanyard_h2_closed;
+
+struct lanyard_h2 {
+    nghttp2_session *session;
+    /* During a call. */
+    lanyard_h2_workspace *work;
+    lanyard_h2_limits limits;
+    lanyard_h2_counts counts;
+    lanyard_h2_fault failure;
+    int has_announced;
+    unsigned int continuations;
+    /* Frames of the peer: bytes of the present one that are to come, and a header of which not all has. */
+    size_t frame_left;
+    uint8_t header[HEADER_BYTES];
+    size_t header_count;
+    /* The latest streams that the peer has opened. */
+    int32_t opened[OPENED_MAX];
+    size_t opened_count;
+    /* The head that is being read. */
+    size_t head_start;
+    size_t list_bytes, list_fields;
+    uint32_t head_flags;
+    int has_start_line, is_later_head;
+    /* Its text and crumbs as far as they came with an earlier call. */
+    int is_reading_head;
+    uint8_t *partial;
+    size_t partial_text, partial_cookie;
+    lanyard_h2_closed *closed;
+    size_t closed_count, closed_capacity;
+    nghttp2_rcbuf *method, *scheme, *path, *authority, *status;
+};
+
+/* memory.c */
+extern nghttp2_mem lanyard_h2_memory;
+void *lanyard_h2_take(size_t size, int zeroed);
+void lanyard_h2_drop(void *bytes);
+void *lanyard_h2_resize(void *bytes, size_t size);
+
+/* events.c */
+int lanyard_h2_reserve(uint8_t **bytes, size_t count, size_t *capacity, size_t amount);
+int lanyard_h2_write(lanyard_h2_workspace *work, const void *bytes, size_t count);
+lanyard_h2_event *lanyard_h2_add_event(lanyard_h2 *session, lanyard_h2_kind kind, int32_t stream);
+void *lanyard_h2_of_place(size_t place);
+int lanyard_h2_is_place(const void *owner);
+
+/* heads.c */
+void lanyard_h2_forget_head(lanyard_h2 *session);
+void lanyard_h2_hear_heads(nghttp2_session_callbacks *callbacks);
+int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame);
+int lanyard_h2_restore_head(lanyard_h2 *session);
+int lanyard_h2_keep_head(lanyard_h2 *session);
+
+/* frames.c */
+void lanyard_h2_hear_frames(nghttp2_session_callbacks *callbacks);
+int lanyard_h2_feed(lanyard_h2 *session, const uint8_t *bytes, size_t count);
+
+#endif

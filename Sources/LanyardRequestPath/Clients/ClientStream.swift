@@ -1,0 +1,288 @@
+import CNGHTTP2
+import LanyardFoundations
+
+/// One stream of a client's HTTP/2 connection, with its exchange. Kept for further streams, of any connection.
+///
+/// It knows what is queued in both directions. `HTTP2Receiver` reads and sends. Belongs to the shard's queue, which the connection checks.
+final class ClientStream {
+    /// What has become of the stream.
+    private enum State {
+        /// The exchange has it.
+        case open
+        /// The exchange has ended it; some of it may still be queued.
+        case ended
+        /// The codec has closed it.
+        case closed
+    }
+
+    /// The request's body, as it comes.
+    private struct Intake: ~Copyable {
+        /// Bytes that wait for their upstream.
+        var queue: ByteQueue
+        /// The end has come.
+        var hasEnded = false
+        /// Bytes that were handed on, and whose room the client does not have back yet.
+        var uncredited = 0
+        /// What has come is being handed on in a caller.
+        var isDelivering = false
+    }
+
+    private(set) var exchange: ClientExchange
+    /// Of the response's body. The codec reads it, and keeps its place.
+    private let source: UnsafeMutablePointer<lanyard_h2_source>
+    private(set) var id: Int32 = 0
+    /// Not counted: the receiver has the stream.
+    private var receiver: Unmanaged<HTTP2Receiver>?
+    private var state = State.closed
+    /// Bytes of the response's body that wait for a window.
+    private var outbound: ByteQueue
+    /// Follow the response's body.
+    private var trailers: StreamTrailers?
+    /// The head of the response was sent.
+    private var hasHead = false
+    /// `source.framed` at the latest `restartProgress` or `hasProgress`.
+    private var checkedBytes: UInt64 = 0
+    private var intake: Intake
+    /// In the receiver's lists.
+    var place = -1
+    var isStalled = false
+
+    init(_ exchange: ClientExchange, budget: BufferBudget) {
+        self.exchange = exchange
+        source = .allocate(capacity: 1)
+        source.initialize(to: lanyard_h2_source())
+        outbound = ByteQueue(budget: budget)
+        intake = Intake(queue: ByteQueue(budget: budget))
+    }
+
+    deinit { source.deallocate() }
+
+    /// The end of the request's body has come.
+    var hasInputEnded: Bool { intake.hasEnded }
+
+    /// Its head has come.
+    func begin(_ id: Int32, of receiver: HTTP2Receiver, hasInputEnded: Bool) {
+        self.id = id
+        self.receiver = .passUnretained(receiver)
+        intake.hasEnded = hasInputEnded
+        state = .open
+    }
+
+    /// Nothing of its client stays.
+    func endLife() {
+        state = .closed
+        outbound.release()
+        intake.queue.release()
+        source.pointee = lanyard_h2_source()
+        receiver = nil
+        (intake.hasEnded, intake.uncredited) = (false, 0)
+        (checkedBytes, hasHead, trailers, isStalled) = (0, false, nil, false)
+    }
+
+    private var held: HTTP2Receiver { receiver.unsafelyUnwrapped.takeUnretainedValue() }
+
+    /// The codec has closed it.
+    var isClosed: Bool { state == .closed }
+    func close() { state = .closed }
+    /// The exchange still has it.
+    var isOpen: Bool { state == .open }
+
+    // MARK: The response
+
+    /// All that was sent is in frames.
+    var isFramed: Bool { outbound.isEmpty }
+    var canTake: Bool { state == .open && outbound.isEmpty && held.canTake }
+    var queuedBytes: Int { outbound.count }
+    var hasEndedOutput: Bool { source.pointee.has_ended != 0 }
+
+    /// Sends the head that was written, if there is one, and body bytes.
+    ///
+    /// - Parameters:
+    ///   - fields: of the head; empty: it was sent before. They are taken.
+    ///   - ends: the response ends with them.
+    func send(_ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
+        send(&fields, data, ends: ends, hasTrailers: false)
+    }
+
+    /// Sends the last body bytes, and trailers behind them.
+    ///
+    /// - Parameter write: writes the trailers.
+    func send(
+        _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, behind trailers: StreamTrailers
+    ) -> ClientSend {
+        guard !trailers.fields.isEmpty else { return send(&fields, data, ends: true, hasTrailers: false) }
+        guard send(&fields, data, ends: true, hasTrailers: true) == .sent else { return .failed }
+        self.trailers = trailers
+        sendTrailersIfDue()
+        return .sent
+    }
+
+    private func send(
+        _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool, hasTrailers: Bool
+    ) -> ClientSend {
+        guard state == .open else { return .failed }
+        let receiver = held
+        let begins = !hasHead
+        if begins {
+            hasHead = true
+            let isAlone = ends && data.isEmpty && !hasTrailers
+            let source = isAlone ? nil : source
+            let isSubmitted = fields.withFields { receiver.session.respond(id, $0, source) }
+            fields.clear()
+            guard isSubmitted else { return .failed }
+            if isAlone { self.source.pointee.has_ended = 1 }
+        }
+        lend(data)
+        if ends { source.pointee.ends = 1 }
+        if hasTrailers { source.pointee.has_trailers = 1 }
+        if !begins, !data.isEmpty || ends { receiver.session.resume(id) }
+        receiver.frame()
+        keepRest()
+        return .sent
+    }
+
+    func sendInterim(_ fields: inout HTTP2FieldWriter) -> ClientSend {
+        guard state == .open else { return .failed }
+        let receiver = held
+        let isSubmitted = fields.withFields { receiver.session.respondInterim(id, $0) }
+        fields.clear()
+        guard isSubmitted else { return .failed }
+        receiver.frame()
+        return .sent
+    }
+
+    /// The codec may read the queue, and `data` until `keepRest`.
+    private func lend(_ data: UnsafeRawBufferPointer) {
+        let queued = outbound.bytes
+        source.pointee.first = queued.baseAddress
+        source.pointee.first_count = queued.count
+        source.pointee.second = data.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        source.pointee.second_count = data.count
+    }
+
+    /// Queues what was not made into frames.
+    private func keepRest() {
+        takeFramed()
+        let rest = UnsafeRawBufferPointer(start: source.pointee.second, count: source.pointee.second_count)
+        source.pointee.second_count = 0
+        guard !rest.isEmpty else { return }
+        outbound.append(rest)
+        lend(UnsafeRawBufferPointer(start: nil, count: 0))
+        held.noteStalled(self)
+    }
+
+    /// Removes from the queue what the codec has made into frames since.
+    func takeFramed() {
+        let framed = outbound.count - source.pointee.first_count
+        if framed > 0 { outbound.consume(framed) }
+        source.pointee.first = outbound.bytes.baseAddress
+    }
+
+    func sendTrailersIfDue() {
+        guard hasEndedOutput, state != .closed, let trailers else { return }
+        self.trailers = nil
+        let receiver = held
+        _ = trailers.fields.withFields { receiver.session.submitTrailers(id, $0) }
+        receiver.frame()
+    }
+
+    /// All of the response is in frames, its trailers too.
+    var isFinished: Bool { hasEndedOutput && trailers == nil }
+
+    /// The exchange has ended in order. What is queued of the response is still sent.
+    func end() {
+        guard state == .open else { return }
+        state = .ended
+        exchange.endStream()
+        held.noteEnd(of: self)
+        if !isFinished { beginWriteTimeout() }
+    }
+
+    /// The response is cut off, or there is none.
+    func reset(_ code: HTTP2Session.Code) {
+        guard state != .closed else { return }
+        if state == .open { exchange.endStream() }
+        state = .ended
+        held.session.reset(id, code)
+        held.noteOutput()
+    }
+
+    // MARK: Progress of the client
+
+    func restartProgress() { checkedBytes = source.pointee.framed }
+
+    func hasProgress() -> Bool {
+        let before = checkedBytes
+        restartProgress()
+        return checkedBytes != before
+    }
+
+    private func beginWriteTimeout() {
+        restartProgress()
+        exchange.lendDeadline(until: exchange.shard.loop.now + exchange.waits.writeTimeout)
+    }
+
+    /// The client took nothing of what is left of an ended response.
+    func handleDeadline() {
+        guard state == .ended, !isFinished else { return }
+        if hasProgress() { beginWriteTimeout() } else { reset(.cancel) }
+    }
+
+    // MARK: The request's body
+
+    /// The trailers of the request have come, and with them its end.
+    func receiveTrailers(_ text: UnsafeRawBufferPointer, fault: Problem?) {
+        intake.hasEnded = true
+        guard state == .open, exchange.receiveTrailers(text, fault: fault) else { return }
+        receive(UnsafeRawBufferPointer(start: nil, count: 0), ends: true)
+    }
+
+    /// Bytes have come, or the end.
+    func receive(_ bytes: UnsafeRawBufferPointer, ends: Bool) {
+        if ends { intake.hasEnded = true }
+        guard state == .open else { return drop(bytes.count) }
+        guard intake.queue.isEmpty, !intake.isDelivering, exchange.wantedInput != .none else {
+            return intake.queue.append(bytes)
+        }
+        hand(on: bytes)
+        deliver()
+    }
+
+    /// Hands on what waits, as far as the exchange takes it.
+    func deliver() {
+        guard !intake.isDelivering, state == .open else { return }
+        creditIfTaken()
+        guard !intake.queue.isEmpty || hasInputEnded, exchange.wantedInput != .none else { return }
+        guard !intake.queue.isEmpty else { return hand(on: UnsafeRawBufferPointer(start: nil, count: 0)) }
+        var bytes = ByteQueue()
+        swap(&bytes, &intake.queue)
+        hand(on: UnsafeRawBufferPointer(bytes.bytes))
+        creditIfTaken()
+    }
+
+    private func hand(on bytes: UnsafeRawBufferPointer) {
+        intake.isDelivering = true
+        defer { intake.isDelivering = false }
+        intake.uncredited += bytes.count
+        exchange.receiveBody(UnsafeMutableRawBufferPointer(mutating: bytes), ends: hasInputEnded)
+        creditIfTaken()
+    }
+
+    /// The client gets room for as many bytes as have left on the other side (H20).
+    private func creditIfTaken() {
+        guard intake.uncredited > 0, state != .closed, exchange.wantedInput != .none || hasInputEnded || state == .ended
+        else {
+            return
+        }
+        held.credit(intake.uncredited, of: self)
+        intake.uncredited = 0
+    }
+
+    private func drop(_ count: Int) { if let receiver { receiver.takeUnretainedValue().credit(count, of: self) } }
+
+    /// Bytes that never reach an upstream, and whose room the connection gets back.
+    var undelivered: Int { intake.queue.count + intake.uncredited }
+
+    /// Nothing refers to its exchange any more.
+    var isUnused: Bool { isKnownUniquelyReferenced(&exchange) }
+}

@@ -1,0 +1,357 @@
+import CNGHTTP2
+import LanyardFoundations
+import LanyardSettings
+
+/// A client's HTTP/2 connection: reads its frames, has the streams, and sends what a turn of the loop has made ready at its end.
+///
+/// Belongs to the shard's queue, which the connection checks.
+final class HTTP2Receiver {
+    /// How the connection ends.
+    private enum End {
+        /// It does not.
+        case none
+        /// The client was told that it will, and further streams are still served for a round trip (H30).
+        case announced
+        /// No further stream is served; those in progress end in order.
+        case draining
+        /// A GOAWAY with an error is sent, and nothing is read any more.
+        case terminated
+    }
+
+    private struct Counts {
+        /// Announced.
+        let streamsMax: Int
+        /// Streams that were refused in the present read because they were more.
+        var refused = 0
+        /// Streams so far.
+        var requests = 0
+    }
+
+    /// Not counted: the connection has it.
+    private let owner: Unmanaged<ClientConnection>
+    let session: HTTP2Session
+    private let workspace: HTTP2Workspace
+    private(set) var streams: [ClientStream] = []
+    /// Their bodies wait for a window, or for the socket.
+    private var stalled: [ClientStream] = []
+    /// Their exchanges have ended, and some of their responses may not be in frames.
+    private var ending: [ClientStream] = []
+    private var output: TurnBuffer?
+    /// The end of the turn is awaited.
+    private var isTurnNoted = false
+    /// The codec cannot go on.
+    private var isBroken = false
+    private var end = End.none
+    private var counts: Counts
+    private var budgets = HTTP2Budgets()
+
+    /// Streams so far.
+    var requests: Int { counts.requests }
+    var connection: ClientConnection { owner.takeUnretainedValue() }
+    private var shard: ShardCore { connection.shard }
+
+    init?(of connection: ClientConnection) {
+        let shard = connection.shard
+        let limits = shard.served.configuration.http2Limits
+        guard let workspace = shard.memory.http2Workspace(),
+            let session = HTTP2Session(servingWithin: limits, isSecure: connection.stream.isSecured)
+        else { return nil }
+        owner = .passUnretained(connection)
+        counts = Counts(streamsMax: limits.streamsMax)
+        self.workspace = workspace
+        self.session = session
+    }
+
+    /// The socket takes bytes, and the turn has room.
+    var canTake: Bool { connection.stream.isFlushed && (output?.count ?? 0) < TurnBuffer.capacity }
+
+    // MARK: Reading
+
+    /// Reads once. Returns the number of bytes.
+    func read() -> Int {
+        guard end != .terminated, let room = shard.memory.roomForFrames(of: connection) else { return 0 }
+        let connection = connection
+        switch connection.stream.receive(into: room) {
+        case .bytes(let count):
+            receive(UnsafeRawBufferPointer(rebasing: room[0..<count]))
+            return count
+        case .wouldBlock: break
+        // HTTP/2 has no half-closed connection: the client is gone.
+        case .end, .failed: connection.abandon()
+        }
+        return 0
+    }
+
+    /// Takes bytes of the connection.
+    func receive(_ bytes: UnsafeRawBufferPointer) {
+        guard end != .terminated else { return }
+        let isAlive = session.receive(bytes, in: workspace)
+        let events = workspace.events
+        for index in events.indices { handle(events, index) }
+        if !isAlive {
+            switch session.failure {
+            case .malformed: terminate(.malformed)
+            case .listTooLong: terminate(.headerList)
+            case .tooManyContinuations: terminate(.continuations)
+            }
+        } else if let limit = budgets.charge(session.takeCounts(), refused: counts.refused, at: shard.loop.now) {
+            terminate(limit)
+        }
+        counts.refused = 0
+        removeClosed()
+        noteOutput()
+    }
+
+    private func handle(_ events: UnsafeMutableBufferPointer<lanyard_h2_event>, _ index: Int) {
+        let event = events[index]
+        switch event.known {
+        case .head: begin(events, index)
+        case .data, .end:
+            guard let stream = stream(of: event, in: events) else { return session.consume(event.count) }
+            stream.receive(event.content, ends: event.ends)
+        case .trailers: stream(of: event, in: events)?.receiveTrailers(event.content, fault: Self.fault(of: event))
+        case .pingAcknowledged: if end == .announced { refuseStreams() }
+        case .goAway: if end == .none { end = .draining }
+        // The codec has applied them.
+        case .settings: break
+        }
+    }
+
+    private func stream(
+        of event: lanyard_h2_event, in events: UnsafeMutableBufferPointer<lanyard_h2_event>
+    ) -> ClientStream? {
+        let owner = event.head == Int(bitPattern: UInt.max) ? event.owner : events[Int(event.head)].owner
+        return owner.map { Unmanaged<ClientStream>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    // MARK: Streams
+
+    private func begin(_ events: UnsafeMutableBufferPointer<lanyard_h2_event>, _ index: Int) {
+        let event = events[index]
+        let connection = connection
+        let shard = shard
+        // One that its client has cancelled makes room at once. What comes of it is still in the list of events.
+        let areTooMany = streams.count - session.closedCount >= counts.streamsMax
+        if areTooMany { counts.refused += 1 }
+        if areTooMany || shard.context.buffers.isUnder(.requestsRefused) {
+            _ = session.adopt(event.stream, by: nil)
+            return session.reset(event.stream, .refusedStream)
+        }
+        let stream = connection.clients.stream(onListener: connection.exchange.rules.index)
+        let reference = Unmanaged.passUnretained(stream).toOpaque()
+        // A client that has reset its stream at once causes no work.
+        guard session.adopt(event.stream, by: reference) else { return connection.clients.keep(stream) }
+        events[index].owner = reference
+        if streams.isEmpty { connection.endIdleWait() }
+        stream.begin(event.stream, of: self, hasInputEnded: event.ends)
+        stream.place = streams.count
+        streams.append(stream)
+        counts.requests += 1
+        stream.exchange.connect(to: ClientSink(connection, stream: stream))
+        stream.exchange.beginStream(event.content, isWhole: event.ends, fault: Self.fault(of: event))
+        if let countMax = shard.limits.requestsPerConnectionMax, counts.requests >= countMax, end == .none {
+            refuseStreams()
+        }
+    }
+
+    private static func fault(of event: lanyard_h2_event) -> Problem? {
+        if event.isTooLarge { return .malformed(HeadError(.fieldsTooLarge, "the field section is too long")) }
+        if event.hasOtherScheme { return .hostNotAllowed }
+        guard event.isMalformed else { return nil }
+        return .malformed(.malformed("a field that HTTP/2 does not allow, or a Host beside another authority"))
+    }
+
+    /// Removes the streams that the codec has closed.
+    private func removeClosed() {
+        while let (owner, _) = session.takeClosed() {
+            let stream = Unmanaged<ClientStream>.fromOpaque(owner).takeUnretainedValue()
+            guard stream.place >= 0 else { continue }
+            stream.close()
+            // Its client has reset it.
+            if stream.exchange.state.isHeadRead { stream.exchange.abandon() }
+            remove(stream)
+        }
+        guard streams.isEmpty, connection.state == .multiplexed else { return }
+        if end != .none { return }
+        connection.beginIdleTimeoutUnlessWaiting()
+    }
+
+    private func remove(_ stream: ClientStream) {
+        session.consume(stream.undelivered)
+        let last = streams.removeLast()
+        if last !== stream {
+            streams[stream.place] = last
+            last.place = stream.place
+        }
+        stream.place = -1
+        if stream.isStalled { stalled.removeAll { $0 === stream } }
+        ending.removeAll { $0 === stream }
+        stream.endLife()
+        connection.clients.keep(stream)
+    }
+
+    func noteStalled(_ stream: ClientStream) {
+        guard !stream.isStalled else { return }
+        stream.isStalled = true
+        stalled.append(stream)
+    }
+
+    func noteEnd(of stream: ClientStream) {
+        ending.append(stream)
+        noteOutput()
+    }
+
+    /// The client gets room for as many bytes.
+    func credit(_ count: Int, of stream: ClientStream) {
+        session.consume(count, of: stream.id)
+        noteOutput()
+    }
+
+    // MARK: Sending
+
+    /// Something may be ready to be sent at the end of the turn.
+    func noteOutput() {
+        guard !isTurnNoted else { return }
+        isTurnNoted = true
+        shard.loop.resumeLater(connection)
+    }
+
+    /// Makes frames of what was submitted. While the socket takes none the codec keeps it.
+    func frame() {
+        noteOutput()
+        while connection.stream.isFlushed, !isBroken {
+            let buffer = output ?? shard.memory.acquireTurnBuffer()
+            output = buffer
+            guard let count = session.produce(into: buffer.room) else { return isBroken = true }
+            buffer.record(count)
+            guard buffer.room.count < HTTP2Session.frameBytesMax else { return }
+            guard send() else { return }
+        }
+    }
+
+    /// Sends the turn's frames. False: the client is gone.
+    private func send() -> Bool {
+        guard let buffer = output else { return true }
+        let code = connection.stream.send(buffer.bytes)
+        buffer.clear()
+        return code == 0
+    }
+
+    /// The turn ends: what it has made ready leaves in one send.
+    func finishTurn() {
+        isTurnNoted = false
+        let connection = connection
+        endFinished()
+        frame()
+        isTurnNoted = false
+        guard send(), !isBroken else { return connection.abandon() }
+        if let buffer = output {
+            output = nil
+            shard.memory.release(buffer)
+        }
+        removeClosed()
+        resumeStalled()
+        guard connection.state == .multiplexed else { return }
+        if !connection.stream.isFlushed { connection.beginWriteTimeoutUnlessWaiting() }
+        // Streams that went on have made further frames.
+        guard output == nil else { return noteOutput() }
+        if isOver { connection.closeAfterFlush() }
+    }
+
+    /// Buffered bytes of incomplete response heads and trailer sections.
+    var partialBytes: Int { streams.reduce(0) { $0 + $1.exchange.partialBytes } }
+
+    /// All that is open, for what concerns each exchange.
+    func forEachExchange(_ work: (ClientExchange) -> Void) {
+        for stream in Array(streams) where stream.isOpen { work(stream.exchange) }
+    }
+
+    /// Nothing more is sent or read.
+    private var isOver: Bool {
+        switch end {
+        // The codec has met an error of its own.
+        case .none: !session.isLive
+        case .announced: false
+        case .draining: streams.isEmpty
+        case .terminated: true
+        }
+    }
+
+    /// Streams whose response is in frames: one whose request has not come whole is ended by a reset that says no error (H23).
+    private func endFinished() {
+        guard !ending.isEmpty else { return }
+        ending.removeAll { stream in
+            guard stream.isFinished || stream.isClosed else { return false }
+            if !stream.hasInputEnded, !stream.isClosed { session.reset(stream.id, .noError) }
+            return true
+        }
+    }
+
+    /// Streams whose bodies are in frames by now go on.
+    private func resumeStalled() {
+        guard !stalled.isEmpty else { return }
+        var resumed: [ClientStream] = []
+        stalled.removeAll { stream in
+            stream.takeFramed()
+            guard stream.isFramed else { return false }
+            stream.isStalled = false
+            resumed.append(stream)
+            return true
+        }
+        for stream in resumed {
+            stream.sendTrailersIfDue()
+            if stream.isOpen { stream.exchange.handleClientFlush() } else { noteOutput() }
+        }
+    }
+
+    /// The socket has taken all that was queued.
+    func handleFlush() {
+        noteOutput()
+        for stream in streams where stream.isOpen && !stream.isStalled { stream.exchange.handleClientFlush() }
+    }
+
+    // MARK: The end of the connection
+
+    /// Streams in progress end in order, and no further ones are served after a round trip (H30).
+    func drain() {
+        guard end == .none else { return }
+        end = .announced
+        session.announceEnd()
+        session.ping()
+        noteOutput()
+        // A client that acknowledges nothing has had its time then.
+        if connection.waits.wait != .clientWrite { connection.begin(.idle, for: connection.currentIdleTimeout) }
+    }
+
+    func refuseStreams() {
+        end = .draining
+        session.refuseStreams()
+        noteOutput()
+    }
+
+    private func terminate(_ reason: HTTP2End) {
+        guard end != .terminated else { return }
+        end = .terminated
+        session.goAway(reason.code, reason.rawValue)
+        shard.log.record(reason, peer: connection.stream.peerAddress)
+        noteOutput()
+    }
+
+    /// The connection is closed.
+    func close() {
+        for stream in streams {
+            stream.close()
+            if stream.exchange.state.isHeadRead { stream.exchange.abandon() }
+        }
+        for stream in streams {
+            stream.place = -1
+            stream.endLife()
+            connection.clients.keep(stream)
+        }
+        (streams, stalled, ending) = ([], [], [])
+        if let buffer = output {
+            output = nil
+            shard.memory.release(buffer)
+        }
+    }
+}

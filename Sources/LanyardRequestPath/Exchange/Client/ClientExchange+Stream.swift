@@ -1,0 +1,52 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// What comes on a stream of HTTP/2. The receiver of the connection reads the frames.
+extension ClientExchange {
+    /// The head of a request has come, as text.
+    ///
+    /// - Parameters:
+    ///   - isWhole: no body follows.
+    ///   - fault: why it is no request.
+    func beginStream(_ text: UnsafeRawBufferPointer, isWhole: Bool, fault: Problem?) {
+        shard.loop.assertIsCurrent()
+        if let fault { return refuse(fault) }
+        do throws(HeadError) {
+            try input.readHead(text, isWhole: isWhole, shard.headLimits, at: shard.loop.now, in: shard)
+            begin(isLast: false)
+        } catch {
+            refuse(.malformed(error))
+        }
+    }
+
+    /// The trailers of the request have come, as text.
+    ///
+    /// - Parameter fault: why they are none.
+    /// - Returns: false: the request has ended.
+    func receiveTrailers(_ text: UnsafeRawBufferPointer, fault: Problem?) -> Bool {
+        guard let fault else {
+            input.keepTrailers(text)
+            return true
+        }
+        guard state.isForwarding, machine.response == .awaited else {
+            abandon()
+            return false
+        }
+        perform(machine.handleRequestFailure(fault))
+        return false
+    }
+
+    /// Bytes of the body have come, as far as `wantedInput` asks for some.
+    ///
+    /// - Parameter ends: they are the last ones.
+    func receiveBody(_ bytes: UnsafeMutableRawBufferPointer, ends: Bool) {
+        if ends { input.expectBodyEnd() }
+        switch wantedInput {
+        case .body: forwardBody(bytes)
+        case .refusedBody:
+            input.append(UnsafeRawBufferPointer(bytes), in: shard)
+            handleRefusedBody(0)
+        case .none: break
+        }
+    }
+}

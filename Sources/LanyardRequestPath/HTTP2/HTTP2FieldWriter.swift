@@ -1,0 +1,125 @@
+import CNGHTTP2
+import LanyardFoundations
+
+/// A head as HTTP/2 has it: a list of fields with lower-case names, which the codec compresses (RFC 9113 §8.2).
+///
+/// A shard's messages use it in turn.
+struct HTTP2FieldWriter: ~Copyable {
+    private struct Field {
+        var name: Range<Int>
+        var value: Range<Int>
+    }
+
+    /// Fields of nearly all heads.
+    private static let firstRoom = 64
+
+    private var text = HeadWriter(capacity: 16 << 10)
+    private var fields: [Field] = []
+    private var vectors: [nghttp2_nv] = []
+    /// Of the field that is being written.
+    private var name = 0..<0
+    private let scheme: StaticString = "http"
+
+    init() {
+        fields.reserveCapacity(Self.firstRoom)
+        vectors.reserveCapacity(Self.firstRoom)
+    }
+
+    var isEmpty: Bool { fields.isEmpty }
+
+    mutating func clear() {
+        text.clear()
+        fields.removeAll(keepingCapacity: true)
+    }
+
+    /// Calls `work` with the fields, which are the codec's to copy.
+    mutating func withFields<Result>(_ work: (UnsafeBufferPointer<nghttp2_nv>) -> Result) -> Result {
+        vectors.removeAll(keepingCapacity: true)
+        let base = UnsafeMutablePointer(mutating: text.bytes.assumingMemoryBound(to: UInt8.self).baseAddress!)
+        for field in fields {
+            vectors.append(
+                nghttp2_nv(
+                    name: base + field.name.lowerBound, value: base + field.value.lowerBound,
+                    namelen: field.name.count, valuelen: field.value.count,
+                    flags: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue)))
+        }
+        return vectors.withUnsafeBufferPointer(work)
+    }
+
+    private mutating func begin(_ name: StaticString) {
+        let start = text.count
+        text.write(name)
+        self.name = start..<text.count
+    }
+}
+
+extension HTTP2FieldWriter: HeadSink {
+    static var copiesLines: Bool { false }
+
+    mutating func write(_ byte: UInt8) { text.write(byte) }
+    mutating func write(_ bytes: Bytes) { text.write(bytes) }
+    mutating func write(_ piece: StaticString) { text.write(piece) }
+    mutating func write(_ bytes: [UInt8]) { text.write(bytes) }
+    mutating func write(_ secret: Secret) { text.write(secret) }
+    mutating func write(decimal number: Int) { text.write(decimal: number) }
+    mutating func write(hex number: UInt64) { text.write(hex: number) }
+
+    mutating func beginRequest(_ method: Bytes) {
+        begin(":method")
+        text.write(method)
+        endField()
+        begin(":scheme")
+        text.write(scheme)
+        endField()
+        begin(":path")
+    }
+
+    mutating func beginAuthority() {
+        endField()
+        begin(":authority")
+    }
+
+    /// A reason has no place in HTTP/2.
+    mutating func beginResponse(_ status: Int, reason: Bytes) {
+        begin(":status")
+        text.write(decimal: status)
+        endField()
+    }
+
+    mutating func beginField(_ name: Bytes) {
+        let start = text.count
+        for byte in name { text.write(ByteClass.lower(byte)) }
+        self.name = start..<text.count
+    }
+
+    mutating func beginField(_ name: StaticString) {
+        beginField(Bytes(start: name.utf8Start, count: name.utf8CodeUnitCount))
+    }
+
+    mutating func beginField(_ start: FieldStart) {
+        beginField(start.name)
+        text.write(start.value)
+    }
+
+    mutating func endField() { fields.append(Field(name: name, value: name.upperBound..<text.count)) }
+
+    // What belongs to one connection has no field in HTTP/2 (RFC 9113 §8.2.2), and frames delimit bodies.
+
+    mutating func writeChunkStart(of size: Int, ends: Bool, hasTrailers: Bool) -> StaticString { "" }
+    mutating func writeUnknownLength() {}
+    mutating func writeOptions(wantsTrailers: Bool, upgrade: [UInt8]?) {
+        guard wantsTrailers else { return }
+        beginField("te")
+        write("trailers" as StaticString)
+        endField()
+    }
+    mutating func writeSwitch(to upgrade: [UInt8]) {}
+    mutating func writeUpgradeOption() {}
+    mutating func writePersistence(closes: Bool, clientMinorVersion: Int) {}
+    mutating func endHead() {}
+}
+
+/// Trailers that wait for the end of their body. An object, because few responses have some.
+final class StreamTrailers {
+    var fields = HTTP2FieldWriter()
+}

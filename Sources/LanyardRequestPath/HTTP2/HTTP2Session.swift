@@ -1,0 +1,222 @@
+import CNGHTTP2
+import LanyardFoundations
+
+/// The codec of one HTTP/2 connection: bytes in, events out; messages in, frames out (RFC 9113). What it is fed and what it has said
+/// is judged elsewhere.
+///
+/// It does no I/O. Belongs to a connection, which checks the queue.
+final class HTTP2Session {
+    /// What the session announces, and holds its peer to.
+    struct Limits {
+        var streamsMax = 128
+        var streamWindow = 64 << 10
+        var connectionWindow = 16 << 20
+        /// Bytes of a list of fields, each with 32 more; four times that ends the connection (H37).
+        var listBytesMax: Int
+        var listFieldsMax: Int
+    }
+
+    /// Why a stream ends before its end (RFC 9113 §7).
+    enum Code: UInt32 {
+        case noError = 0
+        case protocolError = 1
+        case internalError = 2
+        case refusedStream = 7
+        case cancel = 8
+        case enhanceYourCalm = 11
+    }
+
+    private let raw: OpaquePointer
+    private let codec: OpaquePointer
+
+    /// A server's side. nil: there is no memory.
+    ///
+    /// - Parameter isSecure: the bytes are TLS's.
+    init?(servingWithin limits: Limits, isSecure: Bool) {
+        var raw = lanyard_h2_limits()
+        raw.is_secure = isSecure ? 1 : 0
+        raw.is_server = 1
+        raw.streams_max = UInt32(clamping: limits.streamsMax)
+        raw.stream_window = UInt32(clamping: limits.streamWindow)
+        raw.connection_window = UInt32(clamping: limits.connectionWindow)
+        raw.list_bytes_max = UInt32(clamping: limits.listBytesMax)
+        raw.list_fields_max = UInt32(clamping: limits.listFieldsMax)
+        guard let session = lanyard_h2_new(&raw) else { return nil }
+        self.raw = session
+        codec = lanyard_h2_session(session)
+    }
+
+    deinit { lanyard_h2_free(raw) }
+
+    // MARK: What has come
+
+    /// Reads bytes. The events are in the workspace until its next use.
+    ///
+    /// - Returns: false: the connection cannot go on, as `failure` says.
+    func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
+        guard let base = bytes.baseAddress else { return true }
+        return lanyard_h2_receive(raw, workspace.raw, base.assumingMemoryBound(to: UInt8.self), bytes.count) == 0
+    }
+
+    /// Why `receive` has failed.
+    enum Failure { case malformed, listTooLong, tooManyContinuations }
+
+    var failure: Failure {
+        switch lanyard_h2_failure(raw) {
+        case LANYARD_H2_LIST_TOO_LONG: .listTooLong
+        case LANYARD_H2_TOO_MANY_CONTINUATIONS: .tooManyContinuations
+        default: .malformed
+        }
+    }
+
+    /// The frames since the last call.
+    func takeCounts() -> lanyard_h2_counts { lanyard_h2_take_counts(raw) }
+
+    /// The owner comes with each further event of the stream, and with its end. Each head that has come gets one.
+    ///
+    /// - Parameter owner: not retained; nil: the stream is of no interest.
+    /// - Returns: false: the stream is closed already.
+    func adopt(_ stream: Int32, by owner: UnsafeMutableRawPointer?) -> Bool {
+        lanyard_h2_adopt(raw, stream, owner) != 0
+    }
+
+    /// Streams for `takeClosed`.
+    var closedCount: Int { lanyard_h2_closed_count(raw) }
+
+    /// The owner of a stream that has closed, and the code with which; nil: there is none.
+    func takeClosed() -> (owner: UnsafeMutableRawPointer, code: UInt32)? {
+        var code: UInt32 = 0
+        guard let owner = lanyard_h2_take_closed(raw, &code) else { return nil }
+        return (owner, code)
+    }
+
+    // MARK: Windows
+
+    /// Bytes of a body have left: the peer may send as many more. On a stream that has closed, as many on the connection.
+    func consume(_ count: Int, of stream: Int32) {
+        guard count > 0 else { return }
+        if nghttp2_session_consume(codec, stream, count) != 0 { consume(count) }
+    }
+
+    /// Bytes of a body were dropped with their stream.
+    func consume(_ count: Int) { if count > 0 { _ = nghttp2_session_consume_connection(codec, count) } }
+
+    // MARK: What is sent
+
+    /// Submits the head of a response.
+    ///
+    /// - Parameter source: of its body, at a place that stays until the stream is closed; nil: the stream ends with the head.
+    /// - Returns: false: the stream is closed, or there is no memory.
+    func respond(
+        _ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>, _ source: UnsafeMutablePointer<lanyard_h2_source>?
+    ) -> Bool { lanyard_h2_submit_response(raw, stream, fields.baseAddress, fields.count, source) == 0 }
+
+    /// Submits an interim response.
+    func respondInterim(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
+        nghttp2_submit_headers(
+            codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, nil, fields.baseAddress, fields.count, nil) == 0
+    }
+
+    /// Submits a trailer section. Its body has ended.
+    func submitTrailers(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
+        nghttp2_submit_trailer(codec, stream, fields.baseAddress, fields.count) == 0
+    }
+
+    /// The source of the stream has more bytes, or its end.
+    func resume(_ stream: Int32) { _ = nghttp2_session_resume_data(codec, stream) }
+
+    func reset(_ stream: Int32, _ code: Code) {
+        _ = nghttp2_submit_rst_stream(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code.rawValue)
+    }
+
+    func ping() { _ = nghttp2_submit_ping(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil) }
+
+    /// Announces that the connection will end, and counts further streams until `refuseStreams` (RFC 9113 §6.8).
+    func announceEnd() { _ = nghttp2_submit_shutdown_notice(codec) }
+
+    /// No stream beyond the latest one is processed.
+    func refuseStreams() {
+        _ = nghttp2_submit_goaway(
+            codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(codec),
+            Code.noError.rawValue, nil, 0)
+    }
+
+    /// Sends a GOAWAY. The caller feeds no further bytes, and closes behind it.
+    ///
+    /// - Parameter reason: its debug data; ASCII.
+    func goAway(_ code: Code, _ reason: String) {
+        var reason = reason
+        reason.withUTF8 {
+            _ = nghttp2_submit_goaway(
+                codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(codec),
+                code.rawValue, $0.baseAddress, $0.count)
+        }
+    }
+
+    /// The connection goes on: something may still be read or sent.
+    var isLive: Bool { nghttp2_session_want_read(codec) != 0 || nghttp2_session_want_write(codec) != 0 }
+
+    /// Something waits to be made into frames.
+    var wantsToSend: Bool { nghttp2_session_want_write(codec) != 0 }
+
+    /// Room that a frame needs.
+    static let frameBytesMax = Int(LANYARD_H2_FRAME_MAX)
+
+    /// Makes frames of what was submitted.
+    ///
+    /// - Returns: bytes; nil: the codec cannot go on. Fewer than `frameBytesMax` are left of the room, or nothing is left to be sent.
+    func produce(into room: UnsafeMutableRawBufferPointer) -> Int? {
+        guard let base = room.baseAddress else { return 0 }
+        let count = lanyard_h2_produce(raw, base.assumingMemoryBound(to: UInt8.self), room.count)
+        return count >= 0 ? count : nil
+    }
+}
+
+/// Memory that the sessions of one shard use in turn: the events of the latest `receive`, and the text of their heads. Belongs to the
+/// shard's queue, which its users check.
+final class HTTP2Workspace {
+    fileprivate let raw: OpaquePointer
+
+    /// nil: there is no memory.
+    init?() {
+        guard let raw = lanyard_h2_new_workspace() else { return nil }
+        self.raw = raw
+    }
+
+    deinit { lanyard_h2_free_workspace(raw) }
+
+    /// The events of the latest `receive`. Valid until the next one.
+    var events: UnsafeMutableBufferPointer<lanyard_h2_event> {
+        var count = 0
+        let first = lanyard_h2_events(raw, &count)
+        return UnsafeMutableBufferPointer(start: count > 0 ? first : nil, count: count)
+    }
+}
+
+extension lanyard_h2_event {
+    enum Known { case head, trailers, data, end, settings, pingAcknowledged, goAway }
+
+    /// What the event is.
+    var known: Known {
+        switch kind {
+        case LANYARD_H2_HEAD: .head
+        case LANYARD_H2_TRAILERS: .trailers
+        case LANYARD_H2_DATA: .data
+        case LANYARD_H2_END: .end
+        case LANYARD_H2_SETTINGS: .settings
+        case LANYARD_H2_PING_ACK: .pingAcknowledged
+        case LANYARD_H2_GOAWAY: .goAway
+        default: preconditionFailure("an event of kind \(kind.rawValue)")
+        }
+    }
+
+    /// The peer's direction of the stream ends with it.
+    var ends: Bool { flags & UInt32(LANYARD_H2_ENDS) != 0 }
+    /// The head is longer than the session allows.
+    var isTooLarge: Bool { flags & UInt32(LANYARD_H2_TOO_LARGE) != 0 }
+    /// The scheme is not that of the connection.
+    var hasOtherScheme: Bool { flags & UInt32(LANYARD_H2_OTHER_SCHEME) != 0 }
+    /// The head cannot be a request's.
+    var isMalformed: Bool { flags & UInt32(LANYARD_H2_MALFORMED) != 0 }
+    var content: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: bytes, count: count) }
+}
