@@ -10,7 +10,7 @@ from stages import DEAR, DEBUG_BUILD, LOGS, ROOT, SUITE, sources
 
 # A line for each module: `RequestPath: StreamingRuleTests PersistenceRuleTests`.
 TABLE = os.path.join(ROOT, "Tests/system-suites.txt")
-LIBRARIES = ["-lssl", "-lcrypto", "-lyaml", "-lcurl"]
+LIBRARIES = ["-lssl", "-lcrypto", "-lyaml", "-lcurl", "-lnghttp2"]
 ENTRY = """import Testing
 
 @main struct Entry {
