@@ -219,6 +219,10 @@ final class HTTP2Receiver {
     /// Makes frames of what was submitted. While the socket takes none the codec keeps it.
     func frame() {
         noteOutput()
+        produce()
+    }
+
+    private func produce() {
         while connection.stream.isFlushed, !isBroken {
             let buffer = output ?? shard.memory.acquireTurnBuffer()
             output = buffer
@@ -242,8 +246,7 @@ final class HTTP2Receiver {
         isTurnNoted = false
         let connection = connection
         endFinished()
-        frame()
-        isTurnNoted = false
+        produce()
         guard send(), !isBroken else { return connection.abandon() }
         if let buffer = output {
             output = nil
