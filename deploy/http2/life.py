@@ -4,9 +4,9 @@ import socket
 import ssl
 import time
 
-from frames import ACK, NO_ERROR, PREFACE, PROTOCOL_ERROR, REFUSED_STREAM, headers, ping, settings
+from frames import ACK, INITIAL_WINDOW_SIZE, NO_ERROR, PREFACE, PROTOCOL_ERROR, REFUSED_STREAM, headers, ping, settings
 from rows import Failure, expect, patience, row
-from upstream import MIB, Gate, echo, ok, pattern, send
+from upstream import MIB, Gate, echo, never, ok, pattern, send
 
 LAST = 2**31 - 1
 
@@ -189,3 +189,25 @@ def secure_prior_knowledge(server):
     if not connection.input.startswith((b"HTTP/1.1 400", b"HTTP/1.1 505")) and connection.input:
         raise Failure(f"expected 400, 505 or the end, seen {bytes(connection.input[:100])}")
     expect("requests at the upstream", 0, server.upstream.count - before)
+
+
+@row("8", "20 idle connections cost no CPU: after a request, with a stream that waits, with one that is stalled", own={})
+def idle_cpu(server):
+    connections = [server.connect((INITIAL_WINDOW_SIZE, 100)) for _ in range(20)]
+    for number, connection in enumerate(connections):
+        connection.get(server.path)
+        if number % 3 == 1:
+            connection.open(connection.fields(server.upstream.on(never)))
+        if number % 3 == 2:
+            connection.open(connection.fields(server.upstream.on(send(MIB))))
+        connection.fence()
+    # What was begun is done: a look that found work is not counted.
+    deadline = time.monotonic() + patience()
+    while True:
+        before = server.cpu_ticks()
+        time.sleep(0.5)
+        spent = server.cpu_ticks() - before
+        if spent <= 2:
+            return
+        if time.monotonic() > deadline:
+            raise Failure(f"expected 2 ticks of CPU in half a second at most, seen {spent}")

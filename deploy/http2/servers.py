@@ -96,6 +96,15 @@ class Server:
             connection.close()
         self.connections.clear()
 
+    def cpu_ticks(self):
+        """The CPU time of its processes so far."""
+        children = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout.split()
+        ticks = 0
+        for pid in [str(self.process.pid), *children]:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                ticks += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+        return ticks
+
     def resident(self):
         """KiB of memory of the process, or of its workers."""
         children = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout.split()
