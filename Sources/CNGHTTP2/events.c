@@ -70,3 +70,12 @@ lanyard_h2_event *lanyard_h2_events(lanyard_h2_workspace *workspace, size_t *cou
     *count = workspace->event_count;
     return workspace->events;
 }
+
+void lanyard_h2_clear(lanyard_h2_workspace *workspace) {
+    workspace->event_count = workspace->text_count = workspace->cookie_count = 0;
+    if (workspace->text_capacity <= TEXT_KEPT_MAX) return;
+    explicit_bzero(workspace->text, workspace->text_capacity);
+    free(workspace->text);
+    workspace->text = NULL;
+    workspace->text_capacity = 0;
+}

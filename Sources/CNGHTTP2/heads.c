@@ -19,7 +19,8 @@ static int begin_head(nghttp2_session *raw, const nghttp2_frame *frame, void *co
     session->head_start = session->work->text_count;
     session->is_reading_head = 1;
     session->list_bytes = session->list_fields = 0;
-    session->head_flags = 0;
+    /* A table entry of one byte may stand for 4 KiB: what one call makes of its bytes has a limit. */
+    session->head_flags = session->work->text_count > TEXT_BYTES_MAX ? LANYARD_H2_TOO_LARGE : 0;
     session->is_later_head = frame->headers.cat == NGHTTP2_HCAT_HEADERS;
     session->has_start_line = frame->headers.cat == NGHTTP2_HCAT_HEADERS && session->limits.is_server;
     session->work->cookie_count = 0;
@@ -145,13 +146,16 @@ int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame) {
     lanyard_h2_workspace *work = session->work;
     int is_trailers = frame->headers.cat == NGHTTP2_HCAT_HEADERS && session->limits.is_server;
     if (!session->head_flags && !write_start(session)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (session->head_flags) session->counts.resets++;
+    if (session->head_flags) {
+        session->counts.resets++;
+        work->text_count = session->head_start;
+    }
     int has_cookie = work->cookie_count > 0 && !session->head_flags;
     if (has_cookie &&
         (!lanyard_h2_write(work, "cookie: ", 8) || !lanyard_h2_write(work, work->cookie, work->cookie_count) ||
          !lanyard_h2_write(work, "\r\n", 2)))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (!lanyard_h2_write(work, "\r\n", 2)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (!session->head_flags && !lanyard_h2_write(work, "\r\n", 2)) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!session->limits.is_server && session->is_later_head && !session->status) is_trailers = 1;
     lanyard_h2_event *event = lanyard_h2_add_event(session, is_trailers ? LANYARD_H2_TRAILERS : LANYARD_H2_HEAD, frame->hd.stream_id);
     if (!event) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -168,7 +172,10 @@ int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame) {
 static int on_invalid_field(
     nghttp2_session *raw, const nghttp2_frame *frame, nghttp2_rcbuf *name, nghttp2_rcbuf *value, uint8_t flags,
     void *context) {
-    (void)raw, (void)frame, (void)name, (void)value, (void)flags, (void)context;
+    (void)raw, (void)frame, (void)name, (void)value, (void)flags;
+    lanyard_h2 *session = context;
+    session->is_reading_head = 0;
+    session->work->text_count = session->head_start;
     /* Without this the codec would leave the field out. */
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }

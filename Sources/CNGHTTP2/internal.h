@@ -4,7 +4,7 @@
 
 #include "CNGHTTP2.h"
 
-enum { HEADER_BYTES = 9, PREFACE_BYTES = 24, OPENED_MAX = 256, CONTINUATIONS_MAX = 8, STREAMS_UNLIMITED = INT32_MAX };
+enum { HEADER_BYTES = 9, PREFACE_BYTES = 24, OPENED_MAX = 256, CONTINUATIONS_MAX = 8, TEXT_BYTES_MAX = 4 << 20, TEXT_KEPT_MAX = 256 << 10, STREAMS_UNLIMITED = INT32_MAX };
 
 struct lanyard_h2_workspace {
     lanyard_h2_event *events;
@@ -63,6 +63,7 @@ int lanyard_h2_reserve(uint8_t **bytes, size_t count, size_t *capacity, size_t a
 int lanyard_h2_write(lanyard_h2_workspace *work, const void *bytes, size_t count);
 lanyard_h2_event *lanyard_h2_add_event(lanyard_h2 *session, lanyard_h2_kind kind, int32_t stream);
 void *lanyard_h2_of_place(size_t place);
+void lanyard_h2_clear(lanyard_h2_workspace *workspace);
 int lanyard_h2_is_place(const void *owner);
 
 /* heads.c */

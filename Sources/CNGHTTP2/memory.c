@@ -7,7 +7,7 @@
 /* The codec's memory: each block knows its size, so that it is counted. Small blocks, which hold fields, are wiped. */
 
 static atomic_size_t allocated;
-enum { BLOCK_HEAD = 16, WIPED_MAX = 8 << 10 };
+enum { BLOCK_HEAD = 16, WIPED_MAX = 128 << 10 };
 
 size_t lanyard_h2_allocated(void) { return atomic_load_explicit(&allocated, memory_order_relaxed); }
 

@@ -15,6 +15,8 @@ static nghttp2_option *new_options(void) {
     if (nghttp2_option_new(&options) != 0) return NULL;
     nghttp2_option_set_no_auto_window_update(options, 1);
     nghttp2_option_set_no_closed_streams(options, 1);
+    /* The limits of heads are ours: beyond this the codec would drop a head without a word. */
+    nghttp2_option_set_max_send_header_block_length(options, 16 << 20);
     /* Before the peer's first SETTINGS (H26). */
     nghttp2_option_set_peer_max_concurrent_streams(options, 100);
     /* Its own limit would end the connection with INTERNAL_ERROR: ours is counted over what it reports. */
@@ -72,7 +74,7 @@ void lanyard_h2_free(lanyard_h2 *session) {
 nghttp2_session *lanyard_h2_session(lanyard_h2 *session) { return session->session; }
 
 int lanyard_h2_receive(lanyard_h2 *session, lanyard_h2_workspace *workspace, const uint8_t *bytes, size_t count) {
-    workspace->event_count = workspace->text_count = workspace->cookie_count = 0;
+    lanyard_h2_clear(workspace);
     session->work = workspace;
     if (!lanyard_h2_restore_head(session)) return NGHTTP2_ERR_NOMEM;
     int code = lanyard_h2_feed(session, bytes, count);

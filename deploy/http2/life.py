@@ -4,7 +4,8 @@ import socket
 import ssl
 import time
 
-from frames import ACK, INITIAL_WINDOW_SIZE, NO_ERROR, PREFACE, PROTOCOL_ERROR, REFUSED_STREAM, headers, ping, settings
+from frames import (
+    ACK, INITIAL_WINDOW_SIZE, NO_ERROR, PREFACE, PROTOCOL_ERROR, REFUSED_STREAM, goaway, headers, ping, settings)
 from rows import Failure, expect, patience, row
 from upstream import MIB, Gate, echo, never, ok, pattern, send
 
@@ -211,3 +212,30 @@ def idle_cpu(server):
             return
         if time.monotonic() > deadline:
             raise Failure(f"expected 2 ticks of CPU in half a second at most, seen {spent}")
+
+
+@row("H1", "a TLS client that comes behind one that has ended by GOAWAY, or in the middle of an upload, is served")
+def secure_behind_others(server):
+    path = server.upstream.on(echo)
+    for number in range(12):
+        other = server.connect()
+        other.get(server.path)
+        if number % 2:
+            other.send(goaway(0))
+        else:
+            other.send_data(other.open(other.fields(path, method="POST"), end=False), bytes(1000))
+        other.fence()
+        connection = server.connect_secure(["h2"])
+        connection.get(server.path)
+        expect("GOAWAY", [], connection.goaways)
+
+
+@row("H37", "a response head of 100 KiB reaches the client")
+def long_response_head(server):
+    fields = [f"X-{number}: " + "v" * 4000 for number in range(25)]
+    path = server.upstream.on(lambda exchange: exchange.reply(200, fields, b"ok"))
+    connection = server.connect()
+    stream = connection.open(connection.fields(path))
+    connection.response(stream, 200)
+    expect("body", b"ok", bytes(stream.body))
+    expect("bytes of the fields", 100_000, sum(len(value) for name, value in stream.head if name.startswith(b"x-")))

@@ -159,3 +159,24 @@ def request_long(server):
     connection.response(stream, 200)
     if server.name == "lanyard":
         expect("length of the trailer", [8192], [len(value) for _, value in server.upstream.finished(path).trailers])
+
+
+@row("H12", "trailers that come when the stream's window is used up reach the client behind the window")
+def response_without_window(server):
+    gate = Gate(lambda exchange: exchange.end_chunks("X-Sum: abc"))
+
+    def script(exchange):
+        exchange.send(head(200, "Transfer-Encoding: chunked"))
+        exchange.chunk(bytes(100))
+        gate(exchange)
+
+    path = server.upstream.on(script)
+    connection = server.connect((INITIAL_WINDOW_SIZE, 100))
+    stream = connection.open(connection.fields(path, TE))
+    connection.until("the body", lambda: len(stream.body) == 100)
+    gate.open()
+    server.upstream.finished(path)
+    connection.fence()
+    connection.send(window_update(stream.number, 1000))
+    connection.response(stream, 200)
+    expect("trailers", [(b"x-sum", b"abc")], stream.trailers)

@@ -149,7 +149,7 @@ extension ClientConnection {
         case .waiting: close()
         case .head: exchange.refuse(.buffersFull)
         case .exchange: exchange.giveUpPartialHead()
-        case .multiplexed: forEachExchange { $0.giveUpPartialHead() }
+        case .multiplexed: forEachExchange { if $0.partialBytes > 0 { $0.giveUpPartialHead() } }
         case .handshake, .flushing, .lingering, .closed: break
         }
     }

@@ -60,7 +60,8 @@ extension ClientConnection: PausableReader {
     /// A first stream begins.
     func endIdleWait() {
         clients.waiting.remove(self)
-        if waits.wait == .idle { endWait() }
+        // In a drain it is the time of a client that acknowledges nothing.
+        if waits.wait == .idle, !shard.isDraining { endWait() }
     }
 
     /// No stream is open.
@@ -77,7 +78,7 @@ extension ClientConnection: PausableReader {
         guard let receiver = clientProtocol.http2 else { return }
         if waits.wait == .clientWrite { endWait() }
         receiver.handleFlush()
-        if receiver.streams.isEmpty { beginIdleTimeout() }
+        if receiver.streams.isEmpty { beginIdleTimeout() } else if shard.isDraining { begin(.idle, for: currentIdleTimeout) }
     }
 
     var isPaused: Bool {

@@ -120,6 +120,7 @@ final class ClientStream {
     private func send(
         _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool, hasTrailers: Bool
     ) -> ClientSend {
+        defer { fields.clear() }
         guard state == .open else { return .failed }
         let receiver = held
         let begins = !hasHead
@@ -128,10 +129,10 @@ final class ClientStream {
             let isAlone = ends && data.isEmpty && !hasTrailers
             let source = isAlone ? nil : source
             let isSubmitted = fields.withFields { receiver.session.respond(id, $0, source) }
-            fields.clear()
             guard isSubmitted else { return .failed }
             if isAlone { self.source.pointee.has_ended = 1 }
         }
+        takeFramed()
         lend(data)
         if ends { source.pointee.ends = 1 }
         if hasTrailers { source.pointee.has_trailers = 1 }
@@ -142,10 +143,10 @@ final class ClientStream {
     }
 
     func sendInterim(_ fields: inout HTTP2FieldWriter) -> ClientSend {
+        defer { fields.clear() }
         guard state == .open else { return .failed }
         let receiver = held
         let isSubmitted = fields.withFields { receiver.session.respondInterim(id, $0) }
-        fields.clear()
         guard isSubmitted else { return .failed }
         receiver.frame()
         return .sent

@@ -42,6 +42,8 @@ final class HTTP2Receiver {
     /// The codec cannot go on.
     private var isBroken = false
     private var end = End.none
+    /// The last stream that a GOAWAY has left to be served.
+    private var lastServed = Int32.max
     private var counts: Counts
     private var budgets = HTTP2Budgets()
 
@@ -133,7 +135,7 @@ final class HTTP2Receiver {
         // One that its client has cancelled makes room at once. What comes of it is still in the list of events.
         let areTooMany = streams.count - session.closedCount >= counts.streamsMax
         if areTooMany { counts.refused += 1 }
-        if areTooMany || shard.context.buffers.isUnder(.requestsRefused) {
+        if areTooMany || event.stream > lastServed || shard.context.buffers.isUnder(.requestsRefused) {
             _ = session.adopt(event.stream, by: nil)
             return session.reset(event.stream, .refusedStream)
         }
@@ -172,8 +174,10 @@ final class HTTP2Receiver {
             remove(stream)
         }
         guard streams.isEmpty, connection.state == .multiplexed else { return }
-        if end != .none { return }
-        connection.beginIdleTimeoutUnlessWaiting()
+        switch end {
+        case .none, .announced: connection.beginIdleTimeoutUnlessWaiting()
+        case .draining, .terminated: break
+        }
     }
 
     private func remove(_ stream: ClientStream) {
@@ -247,6 +251,7 @@ final class HTTP2Receiver {
         let connection = connection
         endFinished()
         produce()
+        for stream in ending { stream.sendTrailersIfDue() }
         guard send(), !isBroken else { return connection.abandon() }
         if let buffer = output {
             output = nil
@@ -258,7 +263,9 @@ final class HTTP2Receiver {
         if !connection.stream.isFlushed { connection.beginWriteTimeoutUnlessWaiting() }
         // Streams that went on have made further frames.
         guard output == nil else { return noteOutput() }
-        if isOver { connection.closeAfterFlush() }
+        guard isOver else { return }
+        if end == .none { shard.log.record(.malformed, peer: connection.stream.peerAddress) }
+        connection.closeAfterFlush()
     }
 
     /// Buffered bytes of incomplete response heads and trailer sections.
@@ -274,8 +281,9 @@ final class HTTP2Receiver {
         switch end {
         // The codec has met an error of its own.
         case .none: !session.isLive
+        // The deadline of the drain goes on.
         case .announced: false
-        case .draining: streams.isEmpty
+        case .draining: streams.isEmpty || !session.isLive
         case .terminated: true
         }
     }
@@ -310,7 +318,7 @@ final class HTTP2Receiver {
     /// The socket has taken all that was queued.
     func handleFlush() {
         noteOutput()
-        for stream in streams where stream.isOpen && !stream.isStalled { stream.exchange.handleClientFlush() }
+        for stream in streams where stream.isOpen && !stream.isStalled { stream.exchange.handleSocketFlush() }
     }
 
     // MARK: The end of the connection
@@ -327,7 +335,9 @@ final class HTTP2Receiver {
     }
 
     func refuseStreams() {
+        guard end != .draining, end != .terminated else { return }
         end = .draining
+        lastServed = session.lastStream
         session.refuseStreams()
         noteOutput()
     }

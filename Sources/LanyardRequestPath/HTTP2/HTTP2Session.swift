@@ -54,8 +54,9 @@ final class HTTP2Session {
     ///
     /// - Returns: false: the connection cannot go on, as `failure` says.
     func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
-        guard let base = bytes.baseAddress else { return true }
-        return lanyard_h2_receive(raw, workspace.raw, base.assumingMemoryBound(to: UInt8.self), bytes.count) == 0
+        // Without bytes, too: the events of the call before may be another session's.
+        let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        return lanyard_h2_receive(raw, workspace.raw, base, bytes.count) == 0
     }
 
     /// Why `receive` has failed.
@@ -133,6 +134,9 @@ final class HTTP2Session {
 
     /// Announces that the connection will end, and counts further streams until `refuseStreams` (RFC 9113 §6.8).
     func announceEnd() { _ = nghttp2_submit_shutdown_notice(codec) }
+
+    /// The latest stream of the peer.
+    var lastStream: Int32 { nghttp2_session_get_last_proc_stream_id(codec) }
 
     /// No stream beyond the latest one is processed.
     func refuseStreams() {

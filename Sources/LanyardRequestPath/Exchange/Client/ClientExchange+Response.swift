@@ -164,6 +164,7 @@ extension ClientExchange {
 
     private func sendInterim(_ writer: borrowing ResponseHeadWriter, of active: ActiveExchange) -> ClientSend {
         if sink.isStream {
+            shard.heads.fields.clear()
             writer.writeInterim(into: &shard.heads.fields, on: active.shardRoute, in: shard.heads)
             return sink.sendInterim(&shard.heads.fields)
         }
@@ -317,6 +318,7 @@ extension ClientExchange {
     /// Sends Lanyard's own 100 to the client.
     func sendContinue() -> ClientSend {
         if sink.isStream {
+            shard.heads.fields.clear()
             shard.heads.fields.beginResponse(100, "Continue")
             return sink.sendInterim(&shard.heads.fields)
         }
@@ -339,6 +341,9 @@ extension ClientExchange {
         updateRelayTimeout(of: active)
         pumpResponse()
     }
+
+    /// The socket of a stream's connection takes bytes again, which other streams may have filled.
+    func handleSocketFlush() { if waits.outbound == .clientWrite { handleClientFlush() } else { pumpResponse() } }
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout(of active: ActiveExchange) {

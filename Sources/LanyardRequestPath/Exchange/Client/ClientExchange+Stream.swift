@@ -45,6 +45,8 @@ extension ClientExchange {
         case .body: forwardBody(bytes)
         case .refusedBody:
             input.append(UnsafeRawBufferPointer(bytes), in: shard)
+            // Nothing comes with the end, mostly.
+            if ends, bytes.isEmpty { _ = try? input.consumeBody(bytes) }
             handleRefusedBody(0)
         case .none: break
         }

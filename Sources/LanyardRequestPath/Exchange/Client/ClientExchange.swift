@@ -122,7 +122,8 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
 
     private func handleResponseHeadTimeout(of active: ActiveExchange) {
         // The upstream is not read while interim responses are queued for the client.
-        if !sink.canTake { return handleClientWriteTimeout() }
+        // Of a stream: its own bytes, not those of others.
+        if !sink.canTake, !sink.isStream || sink.queuedBytes > 0 { return handleClientWriteTimeout() }
         if isPaused { return awaitUpstreamAnew(for: active) }
         perform(machine.handleTimeout(.upstreamResponseTimeout))
     }
