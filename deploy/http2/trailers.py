@@ -1,8 +1,8 @@
 """Trailers, from HTTP/2 to HTTP/1.1 chunks and back."""
 
-from frames import PROTOCOL_ERROR, headers
+from frames import INITIAL_WINDOW_SIZE, PROTOCOL_ERROR, headers, window_update
 from rows import Failure, expect, row, table
-from upstream import echo, head, never, ok
+from upstream import Gate, echo, head, never, ok
 
 TE = ("te", "trailers")
 
@@ -163,10 +163,10 @@ def request_long(server):
 
 @row("H12", "trailers that come when the stream's window is used up reach the client behind the window")
 def response_without_window(server):
-    gate = Gate(lambda exchange: exchange.end_chunks("X-Sum: abc"))
+    gate = Gate(lambda exchange: exchange.end_chunks(("X-Sum", "abc")))
 
     def script(exchange):
-        exchange.send(head(200, "Transfer-Encoding: chunked"))
+        exchange.send(head(200, ("Transfer-Encoding", "chunked")))
         exchange.chunk(bytes(100))
         gate(exchange)
 
