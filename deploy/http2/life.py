@@ -227,7 +227,9 @@ def secure_behind_others(server):
             other.send_data(other.open(other.fields(path, method="POST"), end=False), bytes(1000))
             other.fence()
         connection = server.connect_secure(["h2"])
-        connection.get(server.path)
+        for _ in range(3):
+            connection.get(server.path)
+            connection.fence()
         expect("GOAWAY", [], connection.goaways)
 
 
