@@ -180,3 +180,12 @@ def response_without_window(server):
     connection.send(window_update(stream.number, 1000))
     connection.response(stream, 200)
     expect("trailers", [(b"x-sum", b"abc")], stream.trailers)
+
+
+@row("H11", "a 426 reaches the client without its Upgrade", peer="passes the field")
+def upgrade_required(server):
+    fields = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
+    path = server.upstream.on(lambda exchange: exchange.reply(426, fields, b"no"))
+    connection = server.connect()
+    connection.response(connection.open(connection.fields(path)), 426)
+    connection.get(server.path)

@@ -180,8 +180,10 @@ final class ClientStream {
     }
 
     func sendTrailersIfDue() {
-        guard hasEndedOutput, state != .closed, let trailers else { return }
+        // All of the body is in frames: its end needs a window, which trailers do not.
+        guard outbound.isEmpty, source.pointee.ends != 0, state != .closed, let trailers else { return }
         self.trailers = nil
+        source.pointee.has_ended = 1
         let receiver = held
         _ = trailers.fields.withFields { receiver.session.submitTrailers(id, $0) }
         receiver.frame()

@@ -25,6 +25,8 @@ final class HTTP2Receiver {
         var refused = 0
         /// Streams so far.
         var requests = 0
+        /// The last stream that a GOAWAY has left to be served.
+        var lastServed = Int32.max
     }
 
     /// Not counted: the connection has it.
@@ -42,8 +44,6 @@ final class HTTP2Receiver {
     /// The codec cannot go on.
     private var isBroken = false
     private var end = End.none
-    /// The last stream that a GOAWAY has left to be served.
-    private var lastServed = Int32.max
     private var counts: Counts
     private var budgets = HTTP2Budgets()
 
@@ -135,7 +135,7 @@ final class HTTP2Receiver {
         // One that its client has cancelled makes room at once. What comes of it is still in the list of events.
         let areTooMany = streams.count - session.closedCount >= counts.streamsMax
         if areTooMany { counts.refused += 1 }
-        if areTooMany || event.stream > lastServed || shard.context.buffers.isUnder(.requestsRefused) {
+        if areTooMany || event.stream > counts.lastServed || shard.context.buffers.isUnder(.requestsRefused) {
             _ = session.adopt(event.stream, by: nil)
             return session.reset(event.stream, .refusedStream)
         }
@@ -337,7 +337,7 @@ final class HTTP2Receiver {
     func refuseStreams() {
         guard end != .draining, end != .terminated else { return }
         end = .draining
-        lastServed = session.lastStream
+        counts.lastServed = session.lastStream
         session.refuseStreams()
         noteOutput()
     }

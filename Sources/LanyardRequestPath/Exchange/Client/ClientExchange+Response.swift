@@ -134,7 +134,8 @@ extension ClientExchange {
             bytes: headBytes, head: response, lines: table.all,
             isClientTLS: rules.tlsIndex != nil,
             clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
-            clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
+            clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head,
+            isClientHTTP2: sink.isStream)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-forwarding.md 11.5).

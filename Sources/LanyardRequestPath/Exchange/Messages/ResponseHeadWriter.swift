@@ -14,6 +14,7 @@ struct ResponseHeadWriter: ~Copyable {
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let isResponseToHead: Bool
+    let isClientHTTP2: Bool
     /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
 
@@ -159,6 +160,8 @@ struct ResponseHeadWriter: ~Copyable {
         guard
             line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
         else { return false }
+        // HTTP/2 has no upgrade (RFC 9113 §8.6).
+        if isClientHTTP2, line.name == .upgrade { return false }
         // Other places of the upstream, where the client would be without a token.
         if line.name == .altSvc, route.settings.redirects == .rewrite { return false }
         let name = lines.name(index, in: bytes)
