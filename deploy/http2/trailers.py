@@ -182,7 +182,7 @@ def response_without_window(server):
     expect("trailers", [(b"x-sum", b"abc")], stream.trailers)
 
 
-@row("H11", "a 426 reaches the client without its Upgrade", peer="passes the field")
+@row("H11", "a 426 reaches the client without its Upgrade")
 def upgrade_required(server):
     fields = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
     path = server.upstream.on(lambda exchange: exchange.reply(426, fields, b"no"))

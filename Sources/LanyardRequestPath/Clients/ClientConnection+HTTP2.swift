@@ -78,7 +78,11 @@ extension ClientConnection: PausableReader {
         guard let receiver = clientProtocol.http2 else { return }
         if waits.wait == .clientWrite { endWait() }
         receiver.handleFlush()
-        if receiver.streams.isEmpty { beginIdleTimeout() } else if shard.isDraining { begin(.idle, for: currentIdleTimeout) }
+        if receiver.streams.isEmpty {
+            beginIdleTimeout()
+        } else if shard.isDraining {
+            begin(.idle, for: currentIdleTimeout)
+        }
     }
 
     var isPaused: Bool {
