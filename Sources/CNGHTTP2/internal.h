@@ -4,7 +4,15 @@
 
 #include "CNGHTTP2.h"
 
-enum { HEADER_BYTES = 9, PREFACE_BYTES = 24, OPENED_MAX = 256, CONTINUATIONS_MAX = 8, TEXT_BYTES_MAX = 4 << 20, TEXT_KEPT_MAX = 256 << 10, STREAMS_UNLIMITED = INT32_MAX };
+enum {
+    HEADER_BYTES = 9,
+    PREFACE_BYTES = 24,
+    OPENED_MAX = 256,
+    CONTINUATIONS_MAX = 8,
+    TEXT_BYTES_MAX = 4 << 20,
+    TEXT_KEPT_MAX = 256 << 10,
+    STREAMS_UNLIMITED = INT32_MAX,
+};
 
 struct lanyard_h2_workspace {
     lanyard_h2_event *events;

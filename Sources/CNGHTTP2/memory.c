@@ -1,21 +1,16 @@
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* The codec's memory: each block knows its size, so that it is counted. Small blocks, which hold fields, are wiped. */
+/* The codec's memory: each block knows its size, so that it can be wiped. Large ones hold no fields. */
 
-static atomic_size_t allocated;
 enum { BLOCK_HEAD = 16, WIPED_MAX = 128 << 10 };
-
-size_t lanyard_h2_allocated(void) { return atomic_load_explicit(&allocated, memory_order_relaxed); }
 
 void *lanyard_h2_take(size_t size, int zeroed) {
     uint8_t *block = zeroed ? calloc(1, size + BLOCK_HEAD) : malloc(size + BLOCK_HEAD);
     if (!block) return NULL;
     memcpy(block, &size, sizeof size);
-    atomic_fetch_add_explicit(&allocated, size, memory_order_relaxed);
     return block + BLOCK_HEAD;
 }
 
@@ -24,7 +19,6 @@ void lanyard_h2_drop(void *bytes) {
     uint8_t *block = (uint8_t *)bytes - BLOCK_HEAD;
     size_t size;
     memcpy(&size, block, sizeof size);
-    atomic_fetch_sub_explicit(&allocated, size, memory_order_relaxed);
     if (size <= WIPED_MAX) explicit_bzero(bytes, size);
     free(block);
 }

@@ -105,7 +105,7 @@ def early_response_data(server):
     connection.get(server.path)
 
 
-@row("H23", "an early head is relayed at once, and the upload goes on while the response lasts",
+@row("H23", "an early head is relayed at once, and the upload continues while the response lasts",
      peer="sends a request's head only with the first of its body")
 def early_head(server):
     def script(exchange):

@@ -100,7 +100,7 @@ lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits);
 void lanyard_h2_free(lanyard_h2 *session);
 nghttp2_session *lanyard_h2_session(lanyard_h2 *session);
 
-/* Reads bytes. 0, or the codec's error: the connection cannot go on. The events are valid until the next call with this workspace. */
+/* Reads bytes. 0, or the codec's error: the connection ends. The events are valid until the next call with this workspace. */
 int lanyard_h2_receive(lanyard_h2 *session, lanyard_h2_workspace *workspace, const uint8_t *bytes, size_t count);
 lanyard_h2_event *lanyard_h2_events(lanyard_h2_workspace *workspace, size_t *count);
 /* Why `lanyard_h2_receive` has failed. */
@@ -127,8 +127,5 @@ int lanyard_h2_submit_response(
 /* The stream's number, or the codec's error. */
 int32_t lanyard_h2_submit_request(
     lanyard_h2 *session, const nghttp2_nv *fields, size_t count, lanyard_h2_source *source, void *owner);
-
-/* Bytes that the codec has allocated in this process. */
-size_t lanyard_h2_allocated(void);
 
 #endif

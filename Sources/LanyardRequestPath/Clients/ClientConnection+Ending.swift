@@ -9,7 +9,8 @@ extension ClientConnection {
     func leaveFormerConfiguration() {
         shard.loop.assertIsCurrent()
         bound.removeClosed()
-        if state == .waiting { exchange.adoptServedConfiguration() }
+        // Of HTTP/2 it is no request's.
+        if state == .waiting || state == .multiplexed { exchange.adoptServedConfiguration() }
     }
 
     /// The client would not be admitted any more: its connection ends. The shard ends one that lasts too long.

@@ -14,11 +14,11 @@ extension ClientConnection: PausableReader {
     /// What has come may become the preface: a client of HTTP/2 reads no response in text.
     var hasPartialPreface: Bool {
         guard mayBeginFrames, let buffer = exchange.input.buffer else { return false }
-        return isPreface(buffer.bytes, upTo: 4)
+        return isPreface(buffer.bytes, atLeast: 4)
     }
 
     /// - Parameter countMin: bytes that must have come.
-    private func isPreface(_ bytes: Bytes, upTo countMin: Int = 1) -> Bool {
+    private func isPreface(_ bytes: Bytes, atLeast countMin: Int = 1) -> Bool {
         let preface = Bytes(start: Self.preface.utf8Start, count: Self.preface.utf8CodeUnitCount)
         let common = min(bytes.count, preface.count)
         return common >= countMin && bytes[run: 0..<common].elementsEqual(preface[run: 0..<common])
@@ -50,7 +50,6 @@ extension ClientConnection: PausableReader {
         state = .multiplexed
         follow(with: .idle)
         receiver.receive(bytes)
-        receiver.noteOutput()
         if shard.isDraining { receiver.drain() }
     }
 

@@ -93,7 +93,6 @@ final class ClientStream {
     var isFramed: Bool { outbound.isEmpty }
     var canTake: Bool { state == .open && outbound.isEmpty && held.canTake }
     var queuedBytes: Int { outbound.count }
-    var hasEndedOutput: Bool { source.pointee.has_ended != 0 }
 
     /// Sends the head that was written, if there is one, and body bytes.
     ///
@@ -105,8 +104,6 @@ final class ClientStream {
     }
 
     /// Sends the last body bytes, and trailers behind them.
-    ///
-    /// - Parameter write: writes the trailers.
     func send(
         _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, behind trailers: StreamTrailers
     ) -> ClientSend {
@@ -190,7 +187,7 @@ final class ClientStream {
     }
 
     /// All of the response is in frames, its trailers too.
-    var isFinished: Bool { hasEndedOutput && trailers == nil }
+    var isFinished: Bool { source.pointee.has_ended != 0 && trailers == nil }
 
     /// The exchange has ended in order. What is queued of the response is still sent.
     func end() {

@@ -41,7 +41,7 @@ final class HTTP2Receiver {
     private var output: TurnBuffer?
     /// The end of the turn is awaited.
     private var isTurnNoted = false
-    /// The codec cannot go on.
+    /// The codec has failed.
     private var isBroken = false
     private var end = End.none
     private var counts: Counts
@@ -122,7 +122,7 @@ final class HTTP2Receiver {
     private func stream(
         of event: lanyard_h2_event, in events: UnsafeMutableBufferPointer<lanyard_h2_event>
     ) -> ClientStream? {
-        let owner = event.head == Int(bitPattern: UInt.max) ? event.owner : events[Int(event.head)].owner
+        let owner = event.headPlace.map { events[$0].owner } ?? event.owner
         return owner.map { Unmanaged<ClientStream>.fromOpaque($0).takeUnretainedValue() }
     }
 
@@ -261,10 +261,12 @@ final class HTTP2Receiver {
         resumeStalled()
         guard connection.state == .multiplexed else { return }
         if !connection.stream.isFlushed { connection.beginWriteTimeoutUnlessWaiting() }
-        // Streams that went on have made further frames.
+        // Streams that continue have made further frames.
         guard output == nil else { return noteOutput() }
         guard isOver else { return }
         if end == .none { shard.log.record(.malformed, peer: connection.stream.peerAddress) }
+        // Nothing more of theirs can be sent.
+        endStreams()
         connection.closeAfterFlush()
     }
 
@@ -281,7 +283,7 @@ final class HTTP2Receiver {
         switch end {
         // The codec has met an error of its own.
         case .none: !session.isLive
-        // The deadline of the drain goes on.
+        // The drain has a deadline.
         case .announced: false
         case .draining: streams.isEmpty || !session.isLive
         case .terminated: true
@@ -298,7 +300,7 @@ final class HTTP2Receiver {
         }
     }
 
-    /// Streams whose bodies are in frames by now go on.
+    /// Streams whose bodies are in frames by now continue.
     private func resumeStalled() {
         guard !stalled.isEmpty else { return }
         var resumed: [ClientStream] = []
@@ -352,6 +354,14 @@ final class HTTP2Receiver {
 
     /// The connection is closed.
     func close() {
+        endStreams()
+        if let buffer = output {
+            output = nil
+            shard.memory.release(buffer)
+        }
+    }
+
+    private func endStreams() {
         for stream in streams {
             stream.close()
             if stream.exchange.state.isHeadRead { stream.exchange.abandon() }
@@ -362,9 +372,5 @@ final class HTTP2Receiver {
             connection.clients.keep(stream)
         }
         (streams, stalled, ending) = ([], [], [])
-        if let buffer = output {
-            output = nil
-            shard.memory.release(buffer)
-        }
     }
 }

@@ -52,7 +52,7 @@ final class HTTP2Session {
 
     /// Reads bytes. The events are in the workspace until its next use.
     ///
-    /// - Returns: false: the connection cannot go on, as `failure` says.
+    /// - Returns: false: the connection must end, as `failure` says.
     func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
         // Without bytes, too: the events of the call before may be another session's.
         let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -157,18 +157,15 @@ final class HTTP2Session {
         }
     }
 
-    /// The connection goes on: something may still be read or sent.
+    /// Something may still be read or sent.
     var isLive: Bool { nghttp2_session_want_read(codec) != 0 || nghttp2_session_want_write(codec) != 0 }
-
-    /// Something waits to be made into frames.
-    var wantsToSend: Bool { nghttp2_session_want_write(codec) != 0 }
 
     /// Room that a frame needs.
     static let frameBytesMax = Int(LANYARD_H2_FRAME_MAX)
 
     /// Makes frames of what was submitted.
     ///
-    /// - Returns: bytes; nil: the codec cannot go on. Fewer than `frameBytesMax` are left of the room, or nothing is left to be sent.
+    /// - Returns: bytes; nil: the codec has failed. Fewer than `frameBytesMax` are left of the room, or nothing is left to be sent.
     func produce(into room: UnsafeMutableRawBufferPointer) -> Int? {
         guard let base = room.baseAddress else { return 0 }
         let count = lanyard_h2_produce(raw, base.assumingMemoryBound(to: UInt8.self), room.count)
@@ -198,6 +195,9 @@ final class HTTP2Workspace {
 }
 
 extension lanyard_h2_event {
+    /// The place in the list of the head that has begun the stream; nil: an earlier list had it.
+    var headPlace: Int? { head == -1 ? nil : Int(head) }
+
     enum Known { case head, trailers, data, end, settings, pingAcknowledged, goAway }
 
     /// What the event is.

@@ -65,7 +65,7 @@ import Testing
         #expect(closed.body == Array("abc".utf8) && closed.hasEnded && closed.resetCode == nil)
         let short = try client.response(client.request("GET", "/short"))
         #expect(!short.hasEnded && short.resetCode != nil)
-        // The connection goes on.
+        // The connection continues.
         #expect(try client.response(client.request("GET", "/close")).hasEnded)
     }
 

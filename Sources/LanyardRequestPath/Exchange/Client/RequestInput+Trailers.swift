@@ -10,12 +10,6 @@ extension RequestInput {
         var reader = FieldSectionReader()
         var position = 0
         guard (try? reader.read(bytes, from: &position, into: table, limits: limits)) == true else { return }
-        for index in 0..<table.count {
-            let name = table.name(index, in: bytes)
-            guard TrailerFilter.passes(name, on: route) else { continue }
-            out.beginField(name)
-            out.write(table.value(index, in: bytes))
-            out.endField()
-        }
+        TrailerFilter.write(table, in: bytes, into: &out, on: route)
     }
 }

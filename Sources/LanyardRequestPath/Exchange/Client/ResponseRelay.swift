@@ -215,14 +215,6 @@ struct ResponseRelay: ~Copyable {
             startLineBytesMax: 0, fieldLineBytesMax: limits.fieldLineBytesMax + 64,
             sectionBytesMax: 2 * limits.sectionBytesMax + 64, fieldsMax: table.capacity)
         guard (try? reader.read(bytes, from: &position, into: table, limits: both)) == true else { return }
-        for index in 0..<table.count {
-            let name = table.name(index, in: bytes)
-            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table.all, in: bytes) else {
-                continue
-            }
-            out.beginField(name)
-            out.write(table.value(index, in: bytes))
-            out.endField()
-        }
+        TrailerFilter.write(table, in: bytes, into: &out, on: route)
     }
 }

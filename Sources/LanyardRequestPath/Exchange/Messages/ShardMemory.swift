@@ -23,8 +23,7 @@ final class ShardMemory {
     private var spareBuffers: [RequestBuffer] = []
     private let paused: PausedReaders
     /// The buffer for one read of a connection of HTTP/2; its events refer to it while what they bring is forwarded.
-    private lazy var framesRoom = UnsafeMutableRawBufferPointer.allocate(byteCount: ReadSize.large, alignment: 64)
-    private var hasFramesRoom = false
+    private var framesRoom: UnsafeMutableRawBufferPointer?
     private var workspace: HTTP2Workspace?
     private var spareTurnBuffers: [TurnBuffer] = []
 
@@ -40,7 +39,7 @@ final class ShardMemory {
 
     deinit {
         scratch.deallocate()
-        if hasFramesRoom { framesRoom.deallocate() }
+        framesRoom?.deallocate()
     }
 
     /// Another configuration is served: its limits hold for what is made from now on.
@@ -98,8 +97,9 @@ final class ShardMemory {
     /// As `room`, for the frames of a connection.
     func roomForFrames(of reader: some PausableReader) -> UnsafeMutableRawBufferPointer? {
         guard let room = room(for: reader, upTo: ReadSize.large) else { return nil }
-        hasFramesRoom = true
-        return UnsafeMutableRawBufferPointer(rebasing: framesRoom[0..<room.count])
+        let whole = framesRoom ?? .allocate(byteCount: ReadSize.large, alignment: 64)
+        framesRoom = whole
+        return UnsafeMutableRawBufferPointer(rebasing: whole[0..<room.count])
     }
 
     /// For the frames of a turn.

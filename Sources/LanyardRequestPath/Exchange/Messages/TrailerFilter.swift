@@ -24,6 +24,23 @@ enum TrailerFilter {
         "content-disposition",
     ]
 
+    /// Writes the fields that may be forwarded.
+    ///
+    /// - Parameters:
+    ///   - table: of the section, behind the `Connection` lines of its head, if there are any.
+    ///   - bytes: its buffer.
+    static func write(
+        _ table: FieldTable, in bytes: Bytes, into out: inout some HeadSink & ~Copyable, on route: Route
+    ) {
+        for index in 0..<table.count {
+            let name = table.name(index, in: bytes)
+            guard passes(name, on: route), !ConnectionOptions.nominates(name, table.all, in: bytes) else { continue }
+            out.beginField(name)
+            out.write(table.value(index, in: bytes))
+            out.endField()
+        }
+    }
+
     /// Whether the field may be forwarded. A look-alike is treated as the field that it resembles (http-forwarding.md 10.4).
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
