@@ -52,7 +52,11 @@ static int passes(lanyard_h2 *session, frame_header header) {
         counts->controls++;
         if (header.stream == 0) return 0;
         break;
-    case NGHTTP2_RST_STREAM: counts->resets++; break;
+    case NGHTTP2_RST_STREAM:
+        /* A server may end each of our requests so, once. */
+        if (session->limits.is_server || !nghttp2_session_get_stream_user_data(session->session, header.stream))
+            counts->resets++;
+        break;
     case NGHTTP2_WINDOW_UPDATE: counts->window_updates++; break;
     case NGHTTP2_SETTINGS:
     case NGHTTP2_PING:

@@ -19,6 +19,7 @@ static int begin_head(nghttp2_session *raw, const nghttp2_frame *frame, void *co
     session->head_start = session->work->text_count;
     session->is_reading_head = 1;
     session->list_bytes = session->list_fields = 0;
+    session->is_never_indexed = 0;
     /* A table entry of one byte may stand for 4 KiB: what one call makes of its bytes has a limit. */
     session->head_flags = session->work->text_count > TEXT_BYTES_MAX ? LANYARD_H2_TOO_LARGE : 0;
     session->is_later_head = frame->headers.cat == NGHTTP2_HCAT_HEADERS;
@@ -108,13 +109,16 @@ static int add_crumb(lanyard_h2_workspace *work, nghttp2_vec value) {
 static int add_field(
     nghttp2_session *raw, const nghttp2_frame *frame, nghttp2_rcbuf *name_buffer, nghttp2_rcbuf *value_buffer,
     uint8_t flags, void *context) {
-    (void)raw, (void)flags;
+    (void)raw;
     lanyard_h2 *session = context;
     if (frame->hd.type != NGHTTP2_HEADERS) return 0;
     lanyard_h2_workspace *work = session->work;
     nghttp2_vec name = nghttp2_rcbuf_get_buf(name_buffer), value = nghttp2_rcbuf_get_buf(value_buffer);
     session->list_bytes += name.len + value.len + 32;
     session->list_fields++;
+    /* The credential of the peer's own is not forwarded, and the codec never indexes ours. */
+    int is_credential = name.len == 13 && memcmp(name.base, "authorization", 13) == 0;
+    if (flags & NGHTTP2_NV_FLAG_NO_INDEX && !is_credential) session->is_never_indexed = 1;
     size_t list_max = session->limits.list_bytes_max;
     if (session->list_bytes > 4 * list_max) {
         session->failure = LANYARD_H2_LIST_TOO_LONG;
@@ -159,7 +163,8 @@ int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame) {
     if (!session->limits.is_server && session->is_later_head && !session->status) is_trailers = 1;
     lanyard_h2_event *event = lanyard_h2_add_event(session, is_trailers ? LANYARD_H2_TRAILERS : LANYARD_H2_HEAD, frame->hd.stream_id);
     if (!event) return NGHTTP2_ERR_CALLBACK_FAILURE;
-    event->flags = session->head_flags | (frame->hd.flags & NGHTTP2_FLAG_END_STREAM ? LANYARD_H2_ENDS : 0);
+    event->flags = session->head_flags | (frame->hd.flags & NGHTTP2_FLAG_END_STREAM ? LANYARD_H2_ENDS : 0) |
+                   (session->is_never_indexed ? LANYARD_H2_NEVER_INDEXED : 0);
     event->bytes = (const uint8_t *)(uintptr_t)session->head_start;
     event->count = work->text_count - session->head_start;
     session->is_reading_head = 0;

@@ -50,7 +50,7 @@ struct lanyard_h2 {
     size_t head_start;
     size_t list_bytes, list_fields;
     uint32_t head_flags;
-    int has_start_line, is_later_head;
+    int has_start_line, is_later_head, is_never_indexed;
     /* Its text and crumbs as far as they came with an earlier call. */
     int is_reading_head;
     uint8_t *partial;

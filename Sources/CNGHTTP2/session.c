@@ -91,6 +91,8 @@ int lanyard_h2_receive(lanyard_h2 *session, lanyard_h2_workspace *workspace, con
 
 lanyard_h2_fault lanyard_h2_failure(const lanyard_h2 *session) { return session->failure; }
 
+int lanyard_h2_is_within_head(const lanyard_h2 *session) { return session->is_reading_head; }
+
 lanyard_h2_counts lanyard_h2_take_counts(lanyard_h2 *session) {
     lanyard_h2_counts counts = session->counts;
     memset(&session->counts, 0, sizeof session->counts);

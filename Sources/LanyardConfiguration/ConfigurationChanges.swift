@@ -9,7 +9,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
 
     /// Paths of the keys that a reload applies. All other keys need a restart.
     package static let livePaths: Set<String> = {
-        let sections = ["users", "identities", "login", "refresh", "routes", "limits", "upstream_dns", "log"]
+        let sections = ["users", "identities", "login", "refresh", "routes", "limits", "http2", "upstream_dns", "log"]
         let paths = ConfigurationKeys.all.map(\.path)
         let below = paths.filter { path in
             sections.contains { path == $0 || path.hasPrefix($0 + ".") || path.hasPrefix($0 + "[]") }

@@ -73,6 +73,12 @@ extension RequestPath {
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
                     value: Double(count)))
         }
+        for (reason, count) in configuration.targets[route.index].endCounts {
+            samples.append(
+                MetricSample(
+                    "lanyard_upstream_http2_ends", suffix: "_total", labels: [name, .init("reason", reason)],
+                    value: Double(count)))
+        }
         let open = pools.reduce(0) { $0 + $1.open.value }
         let idle = pools.reduce(0) { $0 + $1.idleCount }
         for (state, value) in [("open", open), ("idle", idle)] {

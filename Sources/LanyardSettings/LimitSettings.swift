@@ -1,5 +1,12 @@
 /// `limits:` of the configuration (architecture-control.md 4.2, http-connections.md 8): per process unless a line says otherwise.
 package struct LimitSettings: Equatable, Sendable {
+    /// How large a field section may be.
+    package struct SectionSize: Equatable, Sendable {
+        /// One field may fill it.
+        package var bytesMax = 512 << 10
+        package var fieldsMax = 1024
+    }
+
     /// Client connections at once. Beyond it the connection that has waited longest for a request is closed; without one, 503.
     package var connectionsMax = 4096
     /// Client connections of one peer address; nil is no limit.
@@ -10,10 +17,10 @@ package struct LimitSettings: Equatable, Sendable {
     package var headerBytesMax = 64 << 10
     /// Fields of a request, and of its trailer section (431 beyond).
     package var headerFieldsMax = 128
-    /// Bytes of a response's field section, and of its trailer section (502 beyond). One field may fill it.
-    package var responseHeaderBytesMax = 512 << 10
-    /// Fields of a response, and of its trailer section (502 beyond).
-    package var responseHeaderFieldsMax = 1024
+    /// Of connections of HTTP/2.
+    package var http2 = HTTP2Settings()
+    /// Of a response's field section, and of its trailer section (502 beyond).
+    package var responseHeader = SectionSize()
     /// Bytes of the certificates of a TLS peer, and of an upstream's request for a certificate.
     package var certificateBytesMax = 32 << 10
     /// TLS handshakes of clients in progress, for each shard. For another one the oldest is closed.

@@ -9,6 +9,14 @@ package struct RouteSettings: Equatable, Sendable {
     /// What closes a user's upgraded connections: the end of the session, or another active user on a route that pins
     /// none.
     package enum TunnelCloser: String, Sendable, CaseIterable { case logout, `switch` }
+    /// Responses that refuse the token.
+    package struct TokenRefusals: Equatable, Sendable {
+        /// HTTP statuses.
+        package var statuses: [Int] = [401]
+        /// `grpc-16`: calls of gRPC that end with this status and without a message.
+        package var calls = true
+    }
+
     /// `strict` refuses each path that two readers could understand differently.
     package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
 
@@ -68,8 +76,8 @@ package struct RouteSettings: Equatable, Sendable {
     package var injectSuffix = ""
     /// `client_authorization`.
     package var clientAuthorization = ClientAuthorization.replace
-    /// Statuses of an upstream that mean: token refused.
-    package var reauthenticateOn: [Int] = [401]
+    /// Which responses of an upstream mean: token refused. `reauthenticate_on`.
+    package var refusals = TokenRefusals()
     /// Bytes of a request body held for a replay.
     package var replayBodyMax = 64 << 10
     /// Which `Host` the upstream sees.

@@ -44,8 +44,20 @@ package struct UpstreamSettings: Equatable, Sendable {
         package init() {}
     }
 
+    /// `protocol` of a route.
+    package enum HTTPVersion: String, Sendable {
+        /// HTTP/2 if the upstream agrees on it by ALPN, else HTTP/1.1. Without TLS HTTP/1.1.
+        case auto
+        case http1
+        /// Without TLS by prior knowledge.
+        case http2
+    }
+
     /// Where connections are made to.
     package var endpoint: Endpoint
+    /// Which version of HTTP is spoken.
+    package var httpVersion = HTTPVersion.auto
+    package var http2 = HTTP2Settings()
     /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
     package var authority: String
     /// The zone of a link-local address: the network interface of this machine that it is reached at; nil: there is none. It is in no

@@ -91,6 +91,13 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its response's head."),
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
+        .init("lanyard_http2_connections", .gauge, "Connections of HTTP/2, by side."),
+        .init("lanyard_http2_streams", .counter, "Streams of HTTP/2, by side."),
+        .init("lanyard_http2_resets", .counter, "Streams that the peer has reset, or that were refused, by side."),
+        .init(
+            "lanyard_http2_limits_passed", .counter, "Connections of HTTP/2 that a limit has ended, by side and limit."),
+        .init(
+            "lanyard_upstream_http2_ends", .counter, "Connections of HTTP/2 to upstreams that have ended by an error."),
         .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),
         .init("lanyard_route_breaker_open", .gauge, "1 while a route's upstream keeps refusing fresh tokens."),
     ]

@@ -110,6 +110,7 @@ import Testing
             inject: {header: X-Token, format: "t={token};"}
             client_authorization: reject
             reauthenticate_on: [401, 419]
+            protocol: http2
             replay_body_max: 1KiB
             host: {value: api.internal}
             set_headers: {X-Tenant: blue, Authorization: none}
@@ -147,6 +148,10 @@ import Testing
                  certificate_bytes_max: 64KiB, handshakes_max: 256, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s,
                  parked_requests_max: 10, buffer_bytes_max: 2MiB, keepalive_idle: 20s, keepalive_interval: 6s,
                  keepalive_probes_max: 4}
+        http2: {
+          streams_max: 64, stream_window: 32KiB, connection_window: 32MiB, ping_after: 20s, ping_timeout: 5s, max_age: 1h,
+          requests_max: 1000
+        }
         upstream_dns: {refresh: 5s, timeout: 4s}
         login_required_status: 401
         log: {level: debug, format: text, access: false}

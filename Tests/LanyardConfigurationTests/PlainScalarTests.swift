@@ -189,7 +189,7 @@ import Testing
         }
         let numbers = keys {
             switch $0 {
-            case .integer, .status: true
+            case .integer, .refusal: true
             case .choice(let words): words.allSatisfy { Int($0) != nil }
             default: false
             }

@@ -100,7 +100,7 @@ final class HTTP2Client {
         let stream = Stream()
         if let body { give(body, to: stream, ends: ends) }
         let owner = Unmanaged.passUnretained(stream).toOpaque()
-        let number = withVectors(pseudo + fields) {
+        let number = withHTTP2Vectors(pseudo + fields) {
             lanyard_h2_submit_request(raw, $0.baseAddress, $0.count, body == nil ? nil : stream.source, owner)
         }
         guard number > 0 else { throw TestFailure("a request: nghttp2 \(number)") }
@@ -125,7 +125,7 @@ final class HTTP2Client {
         nghttp2_session_resume_data(codec, number)
         try flush()
         try read { stream.source.pointee.has_ended != 0 }
-        let code = withVectors(trailers) { nghttp2_submit_trailer(codec, number, $0.baseAddress, $0.count) }
+        let code = withHTTP2Vectors(trailers) { nghttp2_submit_trailer(codec, number, $0.baseAddress, $0.count) }
         guard code == 0 else { throw TestFailure("trailers: nghttp2 \(code)") }
         try flush()
     }
@@ -145,24 +145,6 @@ final class HTTP2Client {
         stream.source.pointee.first = run.baseAddress.map { UnsafePointer($0) }
         stream.source.pointee.first_count = bytes.count
         if ends { stream.source.pointee.ends = 1 }
-    }
-
-    private func withVectors<Result>(
-        _ fields: [(String, String)], _ work: (UnsafeBufferPointer<nghttp2_nv>) -> Result
-    ) -> Result {
-        var text: [UInt8] = []
-        for (name, value) in fields { text += Array(name.utf8) + Array(value.utf8) }
-        return text.withUnsafeMutableBufferPointer { text in
-            var place = 0
-            let vectors = fields.map { name, value in
-                let vector = nghttp2_nv(
-                    name: text.baseAddress! + place, value: text.baseAddress! + place + name.utf8.count,
-                    namelen: name.utf8.count, valuelen: value.utf8.count, flags: 0)
-                place += name.utf8.count + value.utf8.count
-                return vector
-            }
-            return vectors.withUnsafeBufferPointer(work)
-        }
     }
 
     private func flush() throws {

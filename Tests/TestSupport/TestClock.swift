@@ -205,7 +205,7 @@ package final class PeerThreads: Sendable {
     var group: Group { state.withLock { $0 } }
 
     /// Starts a thread that belongs to the peer.
-    func start(_ work: @escaping @Sendable () -> Void) {
+    package func start(_ work: @escaping @Sendable () -> Void) {
         // It counts from here on. A clock that saw it only when it runs would let time pass before.
         state.withLock {
             $0.starting += 1

@@ -31,6 +31,8 @@ enum {
     LANYARD_H2_MALFORMED = 4,
     /* The scheme is not that of the connection. */
     LANYARD_H2_OTHER_SCHEME = 8,
+    /* The sender has forbidden to index some of its fields. */
+    LANYARD_H2_NEVER_INDEXED = 16,
 };
 
 /* No head of the same list. */
@@ -107,6 +109,9 @@ lanyard_h2_event *lanyard_h2_events(lanyard_h2_workspace *workspace, size_t *cou
 typedef enum { LANYARD_H2_MALFORMED_BYTES, LANYARD_H2_LIST_TOO_LONG, LANYARD_H2_TOO_MANY_CONTINUATIONS } lanyard_h2_fault;
 lanyard_h2_fault lanyard_h2_failure(const lanyard_h2 *session);
 lanyard_h2_counts lanyard_h2_take_counts(lanyard_h2 *session);
+
+/* The rest of a head is to come. */
+int lanyard_h2_is_within_head(const lanyard_h2 *session);
 
 /* `owner` comes with each further event of the stream, and with its end. For each head that has come; NULL: the stream is of no interest.
    0: the stream is closed already. */

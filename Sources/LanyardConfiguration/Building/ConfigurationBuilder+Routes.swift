@@ -80,6 +80,8 @@ extension ConfigurationBuilder {
         upstream.zone = target.zone
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
+        section.fill(&upstream.httpVersion, "protocol")
+        upstream.http2 = configuration.limits.http2
         section.fill(&upstream.allowsLinkLocal, "allow_link_local")
         section.fill(&upstream.allowsPlain, "unsafe_plain")
         readTLS(section, &upstream, shown: shown)
@@ -143,7 +145,8 @@ extension ConfigurationBuilder {
         }
         section.fill(&route.clientAuthorization, "client_authorization")
         if let statuses = section.texts("reauthenticate_on") {
-            route.reauthenticateOn = statuses.compactMap { ConfigurationText.integer($0) }
+            route.refusals.statuses = statuses.compactMap { ConfigurationText.integer($0) }
+            route.refusals.calls = statuses.contains("grpc-16")
         }
         section.fill(&route.replayBodyMax, "replay_body_max")
         switch section.text("host") {

@@ -47,6 +47,7 @@ struct ConfigurationBuilder {
         readStore(top)
         readIdentities(top)
         readUsers(top)
+        Self.readHTTP2(top.section("http2"), &configuration.limits.http2)
         readRoutes(top)
         readProcess(top)
         compareAddresses(top)
@@ -74,6 +75,16 @@ struct ConfigurationBuilder {
         }
     }
 
+    private static func readHTTP2(_ section: ConfigurationSection, _ settings: inout HTTP2Settings) {
+        section.fill(&settings.streamsMax, "streams_max")
+        section.fill(&settings.streamWindow, "stream_window")
+        section.fill(&settings.connectionWindow, "connection_window")
+        section.fill(&settings.pingAfter, "ping_after")
+        section.fill(&settings.pingTimeout, "ping_timeout")
+        section.fill(&settings.maxAge, "max_age")
+        section.fill(&settings.requestsMax, "requests_max")
+    }
+
     private mutating func readProcess(_ top: ConfigurationSection) {
         let refresh = top.section("refresh")
         if let at = refresh.text("at").flatMap(ConfigurationText.portion) { configuration.refresh.at = at }
@@ -95,8 +106,8 @@ struct ConfigurationBuilder {
         limits.fill(&configuration.limits.requestsPerConnectionMax, "requests_per_connection_max")
         limits.fill(&configuration.limits.headerBytesMax, "header_bytes_max")
         limits.fill(&configuration.limits.headerFieldsMax, "header_fields_max")
-        limits.fill(&configuration.limits.responseHeaderBytesMax, "response_header_bytes_max")
-        limits.fill(&configuration.limits.responseHeaderFieldsMax, "response_header_fields_max")
+        limits.fill(&configuration.limits.responseHeader.bytesMax, "response_header_bytes_max")
+        limits.fill(&configuration.limits.responseHeader.fieldsMax, "response_header_fields_max")
         limits.fill(&configuration.limits.certificateBytesMax, "certificate_bytes_max")
         limits.fill(&configuration.limits.handshakesMax, "handshakes_max")
         limits.fill(&configuration.limits.requestLineBytesMax, "request_line_bytes_max")

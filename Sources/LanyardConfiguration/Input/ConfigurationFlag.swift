@@ -60,7 +60,7 @@ package struct ConfigurationFlag: Equatable, Sendable {
             case "health", "admin": "Health and admin"
             case "store": "Store"
             case "active_user", "refresh", "login", "on_active_logout", "login_required_status": "Sessions"
-            case "limits", "upstream_dns": "Limits"
+            case "http2", "limits", "upstream_dns": "Limits"
             default: "Process"
             }
         }

@@ -109,7 +109,7 @@ extension ConfigurationValue {
     /// Whether a plain scalar of another reading would be taken for the text that it looks like.
     var isText: Bool {
         switch self {
-        case .boolean, .integer, .duration, .size, .choice, .portion, .mode, .status, .listenAddress, .upstream, .url,
+        case .boolean, .integer, .duration, .size, .choice, .portion, .mode, .refusal, .listenAddress, .upstream, .url,
             .endpoint, .baseURL, .origin, .pathPrefix:
             false
         case .name, .text, .file, .credential, .authority, .listedHost, .hostName, .method, .upgrade, .fieldName,

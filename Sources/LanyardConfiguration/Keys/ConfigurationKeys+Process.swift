@@ -88,6 +88,27 @@ extension ConfigurationKeys {
             "Memory of all buffers together. The fuller it is, the smaller are the portions that are read. "
                 + "Beyond 7/8 new requests get 503 `overloaded`; full, reading pauses."
         ),
+        .init("http2", .section, "Connections of HTTP/2."),
+        .init("http2.streams_max", .value(.integer(1...10_000)), "128", "Streams that a client may have open at once."),
+        .init(
+            "http2.stream_window", .value(.size((16 << 10)...(16 << 20))), "64KiB",
+            "Bytes that may come on one stream before some have left on the other side."),
+        .init(
+            "http2.connection_window", .value(.size((64 << 10)...(1 << 30))), "16MiB",
+            "The same of a connection; at least `streams_max` times `stream_window`."),
+        .init(
+            "http2.ping_after", .value(.duration(Duration.seconds(1)...Duration.seconds(3600))), "15s",
+            "An upstream that is silent so long while streams are open is asked by a PING whether it is there."),
+        .init(
+            "http2.ping_timeout", .value(.duration(Duration.milliseconds(100)...Duration.seconds(600))), "10s",
+            "How long it may take to answer; then its connection ends."),
+        .init(
+            "http2.max_age", .value(.duration(long)), or: ["none"], "none",
+            "Age from which a connection to an upstream takes no further request, so that new ones reach all of its servers."
+        ),
+        .init(
+            "http2.requests_max", .value(.integer(1...1_000_000_000)), or: ["none"], "none",
+            "Requests on one connection to an upstream."),
         .init("upstream_dns", .section, "Names of upstreams."),
         .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),
         .init(

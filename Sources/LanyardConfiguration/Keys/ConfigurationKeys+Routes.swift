@@ -19,6 +19,10 @@ extension ConfigurationKeys {
             "routes[].upstream", .value(.upstream), required: true,
             "Where requests go. `http://h:1/x`: `/x` replaces the matched prefix, and so does the `/` of `http://h:1/`. "
                 + "`http://h:1`: the path is unchanged."),
+        .init(
+            "routes[].protocol", .value(.choice(["auto", "http1", "http2"])), "auto",
+            "Version of HTTP: `auto` is HTTP/2 if the upstream agrees on it by ALPN, without TLS HTTP/1.1; `http2` without TLS begins with "
+                + "HTTP/2 at once."),
         .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token is sent."),
         .init(
             "routes[].token", .section,
@@ -35,8 +39,9 @@ extension ConfigurationKeys {
             "routes[].client_authorization", .value(.choice(["replace", "reject", "pass"])), "replace",
             "What to do if the client sent that field itself."),
         .init(
-            "routes[].reauthenticate_on", .values(.status), "[401]",
-            "Statuses of the upstream that mean \"token refused\"."),
+            "routes[].reauthenticate_on", .values(.refusal), "[401, grpc-16]",
+            "Statuses of the upstream that mean \"token refused\"; `grpc-16` is that of a call of gRPC without a message."
+        ),
         .init(
             "routes[].replay_body_max", .value(.size(0...(1 << 30))), "64KiB",
             "Bytes of a request body held for a replay."),

@@ -41,8 +41,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case requiredField
     case fieldValue
     case injectFormat
-    /// An HTTP status, 100 to 599.
-    case status
+    /// How an upstream refuses a token: an HTTP status, 100 to 599, or `grpc-16`.
+    case refusal
 
     /// What a file at a path is for.
     package enum FileUse: Equatable, Sendable {
@@ -114,7 +114,9 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .requiredField: FieldText.canBeRequired(text)
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
-        case .status: !Self.isOctal(text) && ConfigurationText.integer(text).map((100...599).contains) ?? false
+        case .refusal:
+            text == "grpc-16"
+                || !Self.isOctal(text) && ConfigurationText.integer(text).map((100...599).contains) ?? false
         case .file, .listenAddress, .upstream, .url, .endpoint, .baseURL: true
         }
     }
@@ -151,7 +153,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .requiredField: "the name of a field that no browser sends by itself"
         case .fieldValue: "a field value"
         case .injectFormat: "a field value with {token} in it once"
-        case .status: "an HTTP status"
+        case .refusal: "an HTTP status, or grpc-16"
         }
     }
 
@@ -162,7 +164,7 @@ package enum ConfigurationValue: Equatable, Sendable {
 
     private func remedy(for text: String) -> String {
         switch self {
-        case .integer where Self.isOctal(text), .status where Self.isOctal(text):
+        case .integer where Self.isOctal(text), .refusal where Self.isOctal(text):
             "write it without the 0 in front: other YAML readers take it for an octal number"
         case .integer where ConfigurationText.integer(text) != nil,
             .duration where ConfigurationText.duration(text) != nil,

@@ -96,7 +96,9 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
         switch wait {
         case .none: break
         case .handshake: handleHandshakeFailure(.timedOut)
-        case .head: if hasPartialPreface { close() } else { exchange.refuse(.requestTimeout) }
+        case .head:
+            if let receiver = clientProtocol.http2 { return receiver.handleHeaderTimeout() }
+            if hasPartialPreface { close() } else { exchange.refuse(.requestTimeout) }
         case .idle, .kernelFlush: handleIdleTimeout()
         case .clientWrite: handleClientWriteTimeout()
         case .linger: close()

@@ -28,20 +28,14 @@ final class ClientStream {
     }
 
     private(set) var exchange: ClientExchange
-    /// Of the response's body. The codec reads it, and keeps its place.
-    private let source: UnsafeMutablePointer<lanyard_h2_source>
     private(set) var id: Int32 = 0
     /// Not counted: the receiver has the stream.
     private var receiver: Unmanaged<HTTP2Receiver>?
     private var state = State.closed
-    /// Bytes of the response's body that wait for a window.
-    private var outbound: ByteQueue
-    /// Follow the response's body.
-    private var trailers: StreamTrailers?
+    /// Of the response.
+    private var output: StreamOutput
     /// The head of the response was sent.
     private var hasHead = false
-    /// `source.framed` at the latest `restartProgress` or `hasProgress`.
-    private var checkedBytes: UInt64 = 0
     private var intake: Intake
     /// In the receiver's lists.
     var place = -1
@@ -49,13 +43,9 @@ final class ClientStream {
 
     init(_ exchange: ClientExchange, budget: BufferBudget) {
         self.exchange = exchange
-        source = .allocate(capacity: 1)
-        source.initialize(to: lanyard_h2_source())
-        outbound = ByteQueue(budget: budget)
+        output = StreamOutput(budget: budget)
         intake = Intake(queue: ByteQueue(budget: budget))
     }
-
-    deinit { source.deallocate() }
 
     /// The end of the request's body has come.
     var hasInputEnded: Bool { intake.hasEnded }
@@ -71,12 +61,11 @@ final class ClientStream {
     /// Nothing of its client stays.
     func endLife() {
         state = .closed
-        outbound.release()
+        output.beginAnew()
         intake.queue.release()
-        source.pointee = lanyard_h2_source()
         receiver = nil
         (intake.hasEnded, intake.uncredited) = (false, 0)
-        (checkedBytes, hasHead, trailers, isStalled) = (0, false, nil, false)
+        (hasHead, isStalled) = (false, false)
     }
 
     private var held: HTTP2Receiver { receiver.unsafelyUnwrapped.takeUnretainedValue() }
@@ -90,9 +79,9 @@ final class ClientStream {
     // MARK: The response
 
     /// All that was sent is in frames.
-    var isFramed: Bool { outbound.isEmpty }
-    var canTake: Bool { state == .open && outbound.isEmpty && held.canTake }
-    var queuedBytes: Int { outbound.count }
+    var isFramed: Bool { output.isFramed }
+    var canTake: Bool { state == .open && output.isFramed && held.canTake }
+    var queuedBytes: Int { output.queuedBytes }
 
     /// Sends the head that was written, if there is one, and body bytes.
     ///
@@ -100,22 +89,20 @@ final class ClientStream {
     ///   - fields: of the head; empty: it was sent before. They are taken.
     ///   - ends: the response ends with them.
     func send(_ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
-        send(&fields, data, ends: ends, hasTrailers: false)
+        send(&fields, data, ends: ends, nil)
     }
 
     /// Sends the last body bytes, and trailers behind them.
     func send(
         _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, behind trailers: StreamTrailers
     ) -> ClientSend {
-        guard !trailers.fields.isEmpty else { return send(&fields, data, ends: true, hasTrailers: false) }
-        guard send(&fields, data, ends: true, hasTrailers: true) == .sent else { return .failed }
-        self.trailers = trailers
+        guard send(&fields, data, ends: true, trailers.fields.isEmpty ? nil : trailers) == .sent else { return .failed }
         sendTrailersIfDue()
         return .sent
     }
 
     private func send(
-        _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool, hasTrailers: Bool
+        _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, ends: Bool, _ trailers: StreamTrailers?
     ) -> ClientSend {
         defer { fields.clear() }
         guard state == .open else { return .failed }
@@ -123,19 +110,16 @@ final class ClientStream {
         let begins = !hasHead
         if begins {
             hasHead = true
-            let isAlone = ends && data.isEmpty && !hasTrailers
-            let source = isAlone ? nil : source
+            let isAlone = ends && data.isEmpty && trailers == nil
+            let source = isAlone ? nil : output.place
             let isSubmitted = fields.withFields { receiver.session.respond(id, $0, source) }
             guard isSubmitted else { return .failed }
-            if isAlone { self.source.pointee.has_ended = 1 }
+            if isAlone { output.endWithHead() }
         }
-        takeFramed()
-        lend(data)
-        if ends { source.pointee.ends = 1 }
-        if hasTrailers { source.pointee.has_trailers = 1 }
+        output.lend(data, ends: ends, trailers)
         if !begins, !data.isEmpty || ends { receiver.session.resume(id) }
         receiver.frame()
-        keepRest()
+        if output.keepRest() { receiver.noteStalled(self) }
         return .sent
     }
 
@@ -149,45 +133,18 @@ final class ClientStream {
         return .sent
     }
 
-    /// The codec may read the queue, and `data` until `keepRest`.
-    private func lend(_ data: UnsafeRawBufferPointer) {
-        let queued = outbound.bytes
-        source.pointee.first = queued.baseAddress
-        source.pointee.first_count = queued.count
-        source.pointee.second = data.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        source.pointee.second_count = data.count
-    }
-
-    /// Queues what was not made into frames.
-    private func keepRest() {
-        takeFramed()
-        let rest = UnsafeRawBufferPointer(start: source.pointee.second, count: source.pointee.second_count)
-        source.pointee.second_count = 0
-        guard !rest.isEmpty else { return }
-        outbound.append(rest)
-        lend(UnsafeRawBufferPointer(start: nil, count: 0))
-        held.noteStalled(self)
-    }
-
     /// Removes from the queue what the codec has made into frames since.
-    func takeFramed() {
-        let framed = outbound.count - source.pointee.first_count
-        if framed > 0 { outbound.consume(framed) }
-        source.pointee.first = outbound.bytes.baseAddress
-    }
+    func takeFramed() { output.takeFramed() }
 
     func sendTrailersIfDue() {
-        // All of the body is in frames: its end needs a window, which trailers do not.
-        guard outbound.isEmpty, source.pointee.ends != 0, state != .closed, let trailers else { return }
-        self.trailers = nil
-        source.pointee.has_ended = 1
+        guard state != .closed, let trailers = output.takeDueTrailers() else { return }
         let receiver = held
         _ = trailers.fields.withFields { receiver.session.submitTrailers(id, $0) }
         receiver.frame()
     }
 
     /// All of the response is in frames, its trailers too.
-    var isFinished: Bool { source.pointee.has_ended != 0 && trailers == nil }
+    var isFinished: Bool { output.isFinished }
 
     /// The exchange has ended in order. What is queued of the response is still sent.
     func end() {
@@ -209,13 +166,8 @@ final class ClientStream {
 
     // MARK: Progress of the client
 
-    func restartProgress() { checkedBytes = source.pointee.framed }
-
-    func hasProgress() -> Bool {
-        let before = checkedBytes
-        restartProgress()
-        return checkedBytes != before
-    }
+    func restartProgress() { output.restartProgress() }
+    func hasProgress() -> Bool { output.hasProgress() }
 
     private func beginWriteTimeout() {
         restartProgress()

@@ -38,11 +38,9 @@ final class HTTP2Receiver {
     private var stalled: [ClientStream] = []
     /// Their exchanges have ended, and some of their responses may not be in frames.
     private var ending: [ClientStream] = []
-    private var output: TurnBuffer?
+    private var output: FrameOutput
     /// The end of the turn is awaited.
     private var isTurnNoted = false
-    /// The codec has failed.
-    private var isBroken = false
     private var end = End.none
     private var counts: Counts
     private var budgets = HTTP2Budgets()
@@ -55,23 +53,25 @@ final class HTTP2Receiver {
     init?(of connection: ClientConnection) {
         let shard = connection.shard
         let limits = shard.served.configuration.http2Limits
-        guard let workspace = shard.memory.http2Workspace(),
-            let session = HTTP2Session(servingWithin: limits, isSecure: connection.stream.isSecured)
+        guard let workspace = shard.memory.clientFrames.workspace(),
+            let session = HTTP2Session(.server, within: limits, isSecure: connection.stream.isSecured)
         else { return nil }
         owner = .passUnretained(connection)
         counts = Counts(streamsMax: limits.streamsMax)
         self.workspace = workspace
+        output = FrameOutput(shard.memory.clientFrames)
+        shard.counters.http2.clients.connections.add()
         self.session = session
     }
 
     /// The socket takes bytes, and the turn has room.
-    var canTake: Bool { connection.stream.isFlushed && (output?.count ?? 0) < TurnBuffer.capacity }
+    var canTake: Bool { connection.stream.isFlushed && output.hasRoom }
 
     // MARK: Reading
 
     /// Reads once. Returns the number of bytes.
     func read() -> Int {
-        guard end != .terminated, let room = shard.memory.roomForFrames(of: connection) else { return 0 }
+        guard end != .terminated, let room = shard.memory.clientFrames.room(for: connection) else { return 0 }
         let connection = connection
         switch connection.stream.receive(into: room) {
         case .bytes(let count):
@@ -91,18 +91,35 @@ final class HTTP2Receiver {
         let events = workspace.events
         for index in events.indices { handle(events, index) }
         if !isAlive {
-            switch session.failure {
-            case .malformed: terminate(.malformed)
-            case .listTooLong: terminate(.headerList)
-            case .tooManyContinuations: terminate(.continuations)
-            }
-        } else if let limit = budgets.charge(session.takeCounts(), refused: counts.refused, at: shard.loop.now) {
-            terminate(limit)
+            terminate(session.failureEnd)
+        } else {
+            let frames = session.takeCounts()
+            if frames.resets > 0 { shard.counters.http2.clients.resets.add(Int(frames.resets)) }
+            let limit = budgets.charge(frames, refused: counts.refused, at: shard.loop.now)
+            if let limit { terminate(limit) }
         }
         counts.refused = 0
         removeClosed()
+        noteHead()
         noteOutput()
     }
+
+    /// A head has `limits.header_timeout` from its first byte.
+    private func noteHead() {
+        let connection = connection
+        guard end != .terminated, connection.state == .multiplexed else { return }
+        switch connection.waits.wait {
+        case .none, .idle: if session.isWithinHead { connection.begin(.head, for: shard.limits.headerTimeout) }
+        case .head:
+            guard !session.isWithinHead else { return }
+            connection.endWait()
+            if streams.isEmpty { connection.begin(.idle, for: connection.currentIdleTimeout) }
+        case .handshake, .clientWrite, .kernelFlush, .linger: break
+        }
+    }
+
+    /// The rest of a head has not come in time.
+    func handleHeaderTimeout() { terminate(.headerTimeout) }
 
     private func handle(_ events: UnsafeMutableBufferPointer<lanyard_h2_event>, _ index: Int) {
         let event = events[index]
@@ -136,6 +153,7 @@ final class HTTP2Receiver {
         let areTooMany = streams.count - session.closedCount >= counts.streamsMax
         if areTooMany { counts.refused += 1 }
         if areTooMany || event.stream > counts.lastServed || shard.context.buffers.isUnder(.requestsRefused) {
+            shard.counters.http2.clients.refused.add()
             _ = session.adopt(event.stream, by: nil)
             return session.reset(event.stream, .refusedStream)
         }
@@ -149,8 +167,10 @@ final class HTTP2Receiver {
         stream.place = streams.count
         streams.append(stream)
         counts.requests += 1
+        shard.counters.http2.clients.streams.add()
         stream.exchange.connect(to: ClientSink(connection, stream: stream))
-        stream.exchange.beginStream(event.content, isWhole: event.ends, fault: Self.fault(of: event))
+        stream.exchange.beginStream(
+            event.content, isWhole: event.ends, isNeverIndexed: event.isNeverIndexed, fault: Self.fault(of: event))
         if let countMax = shard.limits.requestsPerConnectionMax, counts.requests >= countMax, end == .none {
             refuseStreams()
         }
@@ -226,24 +246,7 @@ final class HTTP2Receiver {
         produce()
     }
 
-    private func produce() {
-        while connection.stream.isFlushed, !isBroken {
-            let buffer = output ?? shard.memory.acquireTurnBuffer()
-            output = buffer
-            guard let count = session.produce(into: buffer.room) else { return isBroken = true }
-            buffer.record(count)
-            guard buffer.room.count < HTTP2Session.frameBytesMax else { return }
-            guard send() else { return }
-        }
-    }
-
-    /// Sends the turn's frames. False: the client is gone.
-    private func send() -> Bool {
-        guard let buffer = output else { return true }
-        let code = connection.stream.send(buffer.bytes)
-        buffer.clear()
-        return code == 0
-    }
+    private func produce() { output.produce(from: session, to: &connection.stream) }
 
     /// The turn ends: what it has made ready leaves in one send.
     func finishTurn() {
@@ -252,17 +255,14 @@ final class HTTP2Receiver {
         endFinished()
         produce()
         for stream in ending { stream.sendTrailersIfDue() }
-        guard send(), !isBroken else { return connection.abandon() }
-        if let buffer = output {
-            output = nil
-            shard.memory.release(buffer)
-        }
+        guard output.send(to: &connection.stream), !output.isBroken else { return connection.abandon() }
+        output.release()
         removeClosed()
         resumeStalled()
         guard connection.state == .multiplexed else { return }
         if !connection.stream.isFlushed { connection.beginWriteTimeoutUnlessWaiting() }
         // Streams that continue have made further frames.
-        guard output == nil else { return noteOutput() }
+        guard output.isEmpty else { return noteOutput() }
         guard isOver else { return }
         if end == .none { shard.log.record(.malformed, peer: connection.stream.peerAddress) }
         // Nothing more of theirs can be sent.
@@ -348,17 +348,16 @@ final class HTTP2Receiver {
         guard end != .terminated else { return }
         end = .terminated
         session.goAway(reason.code, reason.rawValue)
+        shard.counters.http2.clients.count(reason)
         shard.log.record(reason, peer: connection.stream.peerAddress)
         noteOutput()
     }
 
     /// The connection is closed.
     func close() {
+        shard.counters.http2.clients.connections.add(-1)
         endStreams()
-        if let buffer = output {
-            output = nil
-            shard.memory.release(buffer)
-        }
+        output.release()
     }
 
     private func endStreams() {

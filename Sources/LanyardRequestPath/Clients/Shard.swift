@@ -81,6 +81,8 @@ package final class Shard: @unchecked Sendable {
             formerPools[ObjectIdentifier(target)]
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: core.memory.tls,
+                    frames: core.memory.upstreamFrames, http2: core.counters.http2.upstreams,
+                    responseLimits: configuration.responseLimits,
                     idle: idleConnections, counters: counters.connections, keepAlive: context.keepAlive)
         }
         return ShardRoutes(configuration, pools: pools, counters: counters)

@@ -54,6 +54,8 @@ package final class Connector: Watcher, @unchecked Sendable {
     /// An address has failed.
     private var hasFailure = false
     private let overallDeadline: Instant
+    /// HTTP/2 is not offered.
+    private let isHTTP1: Bool
     private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
 
@@ -61,9 +63,10 @@ package final class Connector: Watcher, @unchecked Sendable {
     ///   - trust: of the shard; nil: without TLS.
     ///   - resources: of the shard.
     ///   - overallDeadline: the end of `timeouts.connect_all`.
+    ///   - isHTTP1: HTTP/2 is not offered.
     init(
         _ addresses: [SocketAddress], of target: UpstreamTarget, _ trust: ShardTrust?,
-        _ resources: UpstreamPool.Resources, until overallDeadline: Instant, loop: EventLoop,
+        _ resources: UpstreamPool.Resources, until overallDeadline: Instant, isHTTP1: Bool = true, loop: EventLoop,
         completion: @escaping Completion
     ) {
         settings = target.settings
@@ -78,6 +81,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         self.loop = loop
         self.completion = completion
         self.overallDeadline = overallDeadline
+        self.isHTTP1 = isHTTP1
         super.init()
     }
 
@@ -104,6 +108,12 @@ package final class Connector: Watcher, @unchecked Sendable {
         loop.assertIsCurrent()
         completion = nil
         closeAttempts()
+    }
+
+    /// What TLS offers by ALPN.
+    private var offer: TLSClientContext.Offer {
+        if isHTTP1 { return .http1 }
+        return settings.httpVersion == .http2 ? .http2 : .either
     }
 
     private func startNextAttempt() {
@@ -176,7 +186,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         do throws(TLSError) {
             if let trust, !attempt.stream.isSecured {
                 attempt.trustEpoch = trust.epoch
-                try attempt.stream.secure(to: trust.context, workspace: resources.tls)
+                try attempt.stream.secure(to: trust.context, workspace: resources.tls, offering: offer)
             }
         } catch {
             return fail(attempt, .tls(error, at: attempt.address))

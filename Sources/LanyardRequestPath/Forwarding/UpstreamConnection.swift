@@ -1,17 +1,25 @@
 import LanyardFoundations
+import LanyardSettings
 import Synchronization
 
 /// The exchange that uses a connection. Called on the shard's queue.
 package protocol UpstreamOwner: AnyObject {
     /// Bytes or an end can be read, or bytes can be written.
     func handleUpstreamReadiness(_ connection: UpstreamConnection)
+    /// Something has come on the stream, or it takes bytes again.
+    func handleStream(_ stream: UpstreamStream)
 }
 
-/// One connection to an upstream. It carries one request at a time, then it is idle in its shard's pool. While it is in use, an
-/// `UpstreamLease` holds it.
+extension UpstreamOwner {
+    /// Of one that uses connections of HTTP/1.1 alone.
+    package func handleStream(_ stream: UpstreamStream) {}
+}
+
+/// One connection to an upstream. It carries one request at a time, or with HTTP/2 a request on each stream, then it is idle in its shard's
+/// pool. While it is in use, an `UpstreamLease` of each request holds it.
 ///
-/// Belongs to the shard's queue. Its owner reads and writes its stream.
-package final class UpstreamConnection: Watcher, @unchecked Sendable {
+/// Belongs to the shard's queue. Its owner reads and writes its stream; of HTTP/2 its multiplexer does.
+package final class UpstreamConnection: Watcher, PausableReader, @unchecked Sendable {
     /// What it counts as while it is open.
     private struct Holding: ~Copyable {
         /// May serve another connection afterwards.
@@ -55,8 +63,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     private let isUnix: Bool
     private let deadline = Deadline()
 
-    /// Who uses it; nil while the connection is idle. Its lease sets it.
+    /// Who uses it; nil while the connection is idle, and of HTTP/2. Its lease sets it.
     var owner: (any UpstreamOwner)?
+    /// nil: HTTP/1.1.
+    private(set) var multiplexer: UpstreamMultiplexer?
     /// nil: the connection is closed.
     private var holding: Holding?
     var nextUse = NextUse()
@@ -65,16 +75,16 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
     /// of one user (http-connections.md 16.1, security.md T18).
-    let user: UserIndex
-    let account: AccountNumber
+    var user: UserIndex { holder.user }
+    var account: AccountNumber { holder.account }
+    private let holder: (user: UserIndex, account: AccountNumber)
 
     init(
         taking stream: consuming ByteStream, slot: consuming UpstreamSlot, trustEpoch: Int, for user: UserIndex,
         _ account: AccountNumber, loop: EventLoop, pool: UpstreamPool
     ) throws(SystemError) {
         holding = Holding(slot: slot, presence: Presence(in: pool.open))
-        self.user = user
-        self.account = account
+        holder = (user, account)
         self.stream = stream
         epochs = Epochs(trust: trustEpoch)
         self.loop = loop
@@ -83,6 +93,27 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         super.init()
         deadline.owner = self
         try self.stream.watch(on: loop, by: self)
+    }
+
+    /// The upstream speaks HTTP/2. Before the first byte.
+    ///
+    /// - Returns: false: there is no memory.
+    func beginStreams(_ settings: HTTP2Settings, _ resources: UpstreamPool.Resources) -> Bool {
+        loop.assertIsCurrent()
+        multiplexer = UpstreamMultiplexer(of: self, settings, resources, at: loop.now)
+        return multiplexer != nil
+    }
+
+    /// A lease of a free place.
+    func lease() -> UpstreamLease {
+        loop.assertIsCurrent()
+        return UpstreamLease(self, multiplexer?.open())
+    }
+
+    /// Reading its frames is paused until memory is free.
+    var isPaused: Bool {
+        get { multiplexer?.isPaused ?? false }
+        set { multiplexer?.isPaused = newValue }
     }
 
     var isOpen: Bool { holding != nil }
@@ -102,7 +133,9 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.assertIsCurrent()
         guard isOpen else { return }
         stream.record(readiness)
-        if let owner {
+        if let multiplexer {
+            multiplexer.handleReadiness()
+        } else if let owner {
             owner.handleUpstreamReadiness(self)
         } else if stream.canRead, stream.hasPendingInput() || stream.hasLargeSession {
             // Data that can be read on an idle connection are an end, a reset or a late byte (http-connections.md 16.2).
@@ -110,9 +143,34 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         }
     }
 
+    package override func resume() {
+        loop.assertIsCurrent()
+        if isOpen { multiplexer?.resume() }
+    }
+
     package override func due(_ deadline: Deadline) {
         loop.assertIsCurrent()
+        if let multiplexer, !multiplexer.isIdle { return checkSilence() }
         pool.discard(self)
+    }
+
+    /// A silent upstream with open streams is asked whether it is there, and given up if it does not answer (H31).
+    func checkSilence() {
+        loop.assertIsCurrent()
+        switch multiplexer?.checkSilence(at: loop.now) {
+        case nil: break
+        case .wait(let instant): loop.set(deadline, at: instant)
+        case .ping: checkSilence()
+        case .close:
+            pool.target.recordEnd("ping_timeout", byUpstream: false)
+            pool.discard(self)
+        }
+    }
+
+    /// The upstream must have answered a PING then.
+    func awaitProbe(until instant: Instant) {
+        loop.assertIsCurrent()
+        loop.set(deadline, at: instant)
     }
 
     /// Becomes idle in the pool until `instant`.
@@ -155,6 +213,9 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// two requests of one exchange.
     package func isUsable() -> Bool {
         loop.assertIsCurrent()
+        if let multiplexer {
+            return !stream.hasEnded && !pool.target.needsHTTP1 && multiplexer.hasPlace(at: loop.now)
+        }
         if idlePlace.isIdle, !isUnix, !stream.mayHavePendingInput(on: loop, since: idlePlace.since) { return true }
         return !stream.hasPendingInput() && !stream.hasLargeSession
     }
@@ -166,6 +227,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.assertIsCurrent()
         guard let held = holding.take() else { return nil }
         owner = nil
+        multiplexer?.close()
         loop.drop(deadline)
         stream.close(on: loop)
         return held.slot

@@ -7,17 +7,26 @@ extension UpstreamPool {
     /// that is sent at that moment would be lost.
     private static let idleTimeout = Duration.milliseconds(29_500)
 
-    /// The free place of an idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other
+    /// A free place on a connection of `user` and `account` that can be used, or nil. Idle connections of the user's other
     /// accounts are closed.
-    package func takeFree(for user: UserIndex, _ account: AccountNumber) -> UpstreamLease? {
+    ///
+    /// - Parameter needsHTTP1: as in `connect`.
+    package func takeFree(
+        for user: UserIndex, _ account: AccountNumber, needsHTTP1: Bool = false
+    ) -> UpstreamLease? {
         loop.assertIsCurrent()
+        if sharing.isUsed {
+            if let lease = takeShared(for: user, account, needsHTTP1: needsHTTP1) { return lease }
+            guard !needsHTTP1 else { return nil }
+        }
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             let isUsable =
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
+            if isUsable, mustProbe(connection) { return nil }
             removeIdle(connection)
-            if isUsable { return UpstreamLease(connection) }
+            if isUsable { return connection.lease() }
             end(connection)
         }
         return nil
@@ -50,8 +59,8 @@ extension UpstreamPool {
     }
 
     /// Whether a connection of `user` is idle, usable or not.
-    func hasIdle(for user: UserIndex) -> Bool {
-        user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty
+    func hasIdle(for user: UserIndex, needsHTTP1: Bool) -> Bool {
+        user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty && !(needsHTTP1 && sharing.isUsed)
     }
 
     /// Keeps a connection for the next request. An older one may be closed for it.
@@ -64,7 +73,7 @@ extension UpstreamPool {
             let end = keepAliveSeconds >= 0 ? loop.now + .seconds(max(keepAliveSeconds - 1, 0)) : Instant.never
             connection.becomeIdle(until: end)
         } else {
-            connection.becomeIdle(until: loop.now + time)
+            connection.becomeIdle(until: min(loop.now + time, connection.multiplexer?.endsAt ?? .never))
             let user = connection.user.number
             while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
             idleOfUsers[user].append(connection)

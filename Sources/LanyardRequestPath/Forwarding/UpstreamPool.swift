@@ -7,54 +7,8 @@ import Synchronization
 ///
 /// Belongs to the shard's queue.
 package final class UpstreamPool: Watcher, @unchecked Sendable {
+    package typealias Acquisition = UpstreamAcquisition
     package typealias Completion = (consuming Result<UpstreamLease, UpstreamError>) -> Void
-
-    /// An acquisition that is in progress. It is cancelled if its client disconnects.
-    package final class Acquisition {
-        fileprivate let user: UserIndex
-        fileprivate let account: AccountNumber
-        fileprivate var connector: Connector?
-        fileprivate var completion: Completion?
-        fileprivate var deadlineAt = Instant.never
-        /// The end of `timeouts.connect_all`, from the first attempt on; nil: none was made.
-        fileprivate var connectDeadlineAt: Instant?
-        /// Among the waiters of its upstream; nil: it waits for no slot.
-        fileprivate var wait: Permit?
-        /// Among the process's parked requests. Only while it waits.
-        fileprivate var parked: Permit?
-        /// Of the connection that is opened for it; nil: it waits, or it has ended.
-        fileprivate var slot: UpstreamSlot?
-        /// How often descriptors were released for it.
-        private var releases = 0
-
-        fileprivate init(_ user: UserIndex, _ account: AccountNumber, _ completion: @escaping Completion) {
-            self.user = user
-            self.account = account
-            self.completion = completion
-        }
-
-        fileprivate var isWaiting: Bool { wait != nil }
-
-        /// It no longer waits for a slot.
-        fileprivate func endWait() {
-            wait = nil
-            parked = nil
-        }
-
-        /// Whether descriptors may be released once more: released ones may have been used by others.
-        fileprivate func canReleaseDescriptors(after code: CInt) -> Bool {
-            guard DescriptorShortage.isCause(of: code), releases < 3 else { return false }
-            releases += 1
-            return true
-        }
-    }
-
-    /// What the connections of a shard share.
-    struct Resources {
-        let buffers: BufferBudget
-        let tls: TLSWorkspace
-        var keepAlive = KeepAlivePolicy()
-    }
 
     /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
     private static let servedMax = 64
@@ -66,26 +20,34 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         case refresh
     }
 
+    /// Whether the scheduler's actions are being performed.
+    private enum Run {
+        case none
+        /// In a caller: events are only recorded during that.
+        case running
+        /// `resume` continues it.
+        case deferred
+    }
+
     let loop: EventLoop
     package let target: UpstreamTarget
     /// nil: the upstream does not speak TLS.
     let trust: ShardTrust?
-    private let parked: SharedLimit
-    private let resources: Resources
+    let parked: SharedLimit
+    let resources: Resources
     let idleOfShard: IdleConnections
+    /// Connections of HTTP/2, and what is known of the upstream's protocol.
+    var sharing = UpstreamSharing()
     var idle = IdleList(.pool)
     /// By `UserIndex.number`.
     var idleOfUsers: [IdleList] = []
-    private var waiters: [Acquisition] = []
+    var waiters: [Acquisition] = []
     private var scheduler = SlotScheduler()
     /// For the first waiter, between two actions of the scheduler.
     private var takenPermit: Permit?
     /// Of a closed idle connection, between two actions of the scheduler.
     private var closedSlot: UpstreamSlot?
-    /// The scheduler's actions are being performed in a caller: events are only recorded during that.
-    private var isScheduling = false
-    /// `resume` continues the run.
-    private var isDeferred = false
+    private var run = Run.none
     private var resolving: [Acquisition] = []
     private lazy var deadline = Deadline(of: self, for: Purpose.waiting.rawValue)
     /// When the addresses are looked up again, as long as connections are open.
@@ -105,19 +67,25 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///   - parked: the process's limit of parked requests.
     ///   - buffers: the process's limit of buffer memory.
     ///   - tls: memory of all TLS sessions of the shard.
+    ///   - frames: memory of the shard's connections of HTTP/2; nil: a pool without a shard has its own.
+    ///   - http2: of the shard; nil: a pool without a shard has its own.
+    ///   - responseLimits: of the heads of responses on streams of HTTP/2.
     ///   - idle: the idle connections of all pools of the shard.
     ///   - counters: of the route and the shard.
     ///   - keepAlive: probes of connections without traffic.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
-        tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections(),
+        tls: TLSWorkspace = TLSWorkspace(), frames: FrameMemory? = nil,
+        http2: HTTP2Counters? = nil, responseLimits: HeadLimits = .response, idle: IdleConnections = IdleConnections(),
         counters: UpstreamCounters = UpstreamCounters(), keepAlive: KeepAlivePolicy = KeepAlivePolicy()
     ) {
         self.target = target
         trust = target.trust.map { ShardTrust($0.context) }
         self.loop = loop
         self.parked = parked
-        resources = Resources(buffers: buffers, tls: tls, keepAlive: keepAlive)
+        resources = Resources(
+            buffers: buffers, tls: tls, frames: frames ?? FrameMemory(budget: buffers, on: loop),
+            counters: http2 ?? HTTP2Counters(.upstream), responseLimits: responseLimits, keepAlive: keepAlive)
         idleOfShard = idle
         self.counters = counters
         super.init()
@@ -126,33 +94,44 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Establishes a new connection. `completion` may be called before this returns; then the result is nil.
     ///
-    /// - Parameter old: of a connection in use, which is closed. The new one gets its slot, even if other requests wait.
+    /// - Parameters:
+    ///   - old: of a connection in use, which is closed. The new one gets its slot, even if other requests wait.
+    ///   - needsHTTP1: the request is an upgrade, which has a connection of its own (H5).
     package func connect(
         for user: UserIndex, _ account: AccountNumber, inPlaceOf old: consuming UpstreamLease? = nil,
-        completion: @escaping Completion
+        needsHTTP1: Bool = false, completion: @escaping Completion
     ) -> Acquisition? {
         loop.assertIsCurrent()
-        let request = Acquisition(user, account, completion)
+        let request = Acquisition(user, account, needsHTTP1: needsHTTP1, completion)
         let slot: UpstreamSlot? = if let old { old.closeForAnother() } else { nil }
-        if let slot {
-            resolveAndConnect(request, slot)
-        } else if waiters.isEmpty, let permit = target.connections.acquire() {
+        if let slot { resolveAndConnect(request, slot) } else { start(request) }
+        return request.isAlive ? request : nil
+    }
+
+    /// Follows a connection that is being opened and may carry the request, opens another one, or waits.
+    func start(_ request: Acquisition) {
+        loop.assertIsCurrent()
+        if follow(request) { return }
+        if waiters.isEmpty, let permit = target.connections.acquire() {
             resolveAndConnect(request, UpstreamSlot(permit, in: idleOfShard))
         } else {
             wait(request)
         }
-        return request.completion == nil ? nil : request
     }
 
     /// The client has disconnected: `completion` will not be called.
     package func cancel(_ request: Acquisition) {
         loop.assertIsCurrent()
-        guard request.completion != nil else { return }
-        request.completion = nil
+        guard request.isAlive else { return }
+        request.giveUp()
         if request.isWaiting {
             waiters.removeAll { $0 === request }
             request.endWait()
+        } else if unfollow(request) || request.isWanted {
+            // The connection is for others as well, or another's.
+            return
         } else {
+            sharing.opening.removeAll { $0 === request }
             request.connector?.cancel()
             resolving.removeAll { $0 === request }
             request.slot = nil
@@ -170,7 +149,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         schedule(.idled)
     }
 
-    private func mayBecomeIdle(_ connection: UpstreamConnection) -> Bool {
+    func mayBecomeIdle(_ connection: UpstreamConnection) -> Bool {
         !connection.stream.hasEnded && !connection.stream.hasLargeSession && isTrusted(connection)
             && hasCurrentAddress(connection) && !isRetired
     }
@@ -217,6 +196,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     func end(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
         guard connection.isOpen else { return }
+        removeShared(connection)
         _ = connection.close()
         schedule(.freed)
     }
@@ -265,36 +245,33 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Performs the scheduler's actions. A connection attempt may fail before it returns and free its slot, and an
     /// exchange may give back the connection that it just received. Such events are recorded, and the loop of the first
     /// caller continues: nested calls could be as deep as the queue is long.
-    private func schedule(_ event: SlotScheduler.Event) {
+    func schedule(_ event: SlotScheduler.Event) {
         scheduler.record(event)
-        guard !isScheduling, !isDeferred else { return }
+        guard run == .none else { return }
         runScheduler()
     }
 
     private func runScheduler() {
-        isScheduling = true
-        defer { isScheduling = false }
+        run = .running
         var share = Self.servedMax
         while share > 0 {
             let hasIdle = !idle.isEmpty
-            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user) } ?? false
+            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user, needsHTTP1: $0.needsHTTP1) } ?? false
             guard
                 let action = scheduler.next(
                     hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasMatchingIdle: hasMatchingIdle)
-            else {
-                return
-            }
+            else { return run = .none }
             let outcome = perform(action)
             scheduler.handleCompletion(action, outcome, hasIdle: !idle.isEmpty)
             if action == .serveFirst || action == .handOver { share -= 1 }
         }
-        isDeferred = true
+        run = .deferred
         loop.resumeLater(self)
     }
 
     package override func resume() {
         loop.assertIsCurrent()
-        isDeferred = false
+        run = .none
         runScheduler()
     }
 
@@ -302,7 +279,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private func perform(_ action: SlotScheduler.Action) -> Bool {
         switch action {
         case .handOver:
-            guard let lease = takeFree(for: waiters[0].user, waiters[0].account) else { return false }
+            guard
+                let lease = takeFree(
+                    for: waiters[0].user, waiters[0].account, needsHTTP1: waiters[0].needsHTTP1)
+            else { return false }
             let first = waiters.removeFirst()
             first.endWait()
             reply(first, .success(lease))
@@ -317,6 +297,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         case .closeIdle:
             let connection = idle.oldest!
             removeIdle(connection)
+            removeShared(connection)
             closedSlot = connection.close()
         case .freeSlot: closedSlot = nil
         case .checkWaiting, .checkDemand: return target.waiting.count > 0
@@ -358,6 +339,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     // MARK: Connecting
 
     private func resolveAndConnect(_ request: Acquisition, _ slot: consuming UpstreamSlot) {
+        if mayShare(request) { sharing.opening.append(request) }
         request.slot = consume slot
         idleOfShard.makeRoom()
         let lookup = target.addresses(at: loop.now) { [self] result in
@@ -384,7 +366,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         resolving = []
         armDeadline()
         // Completing one request may cancel another.
-        for request in waiting where request.completion != nil {
+        for request in waiting where request.isWanted {
             switch result {
             case .success(let addresses): connect(request, to: addresses)
             case .failure(let failure): fail(request, failure)
@@ -397,7 +379,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         let deadlineAt = request.connectDeadlineAt ?? beganAt + target.settings.timeouts.connectAll
         request.connectDeadlineAt = deadlineAt
         let connector = Connector(
-            addresses, of: target, trust, resources, until: deadlineAt, loop: loop
+            addresses, of: target, trust, resources, until: deadlineAt, isHTTP1: !mayShare(request), loop: loop
         ) { [self] result in
             request.connector = nil
             switch result {
@@ -423,7 +405,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
                 // Its client may have disconnected since.
-                if request.completion != nil { connect(request, to: addresses) }
+                if request.isWanted { connect(request, to: addresses) }
             }
         }
     }
@@ -435,21 +417,23 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
                 taking: connected.release(on: loop), slot: slot, trustEpoch: connected.trustEpoch, for: request.user,
                 request.account, loop: loop, pool: self)
             if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
-            reply(request, .success(UpstreamLease(connection)))
+            serve(request, by: connection)
         } catch {
             fail(request, .local(ENOMEM))
         }
     }
 
-    private func fail(_ request: Acquisition, _ failure: UpstreamError) {
+    func fail(_ request: Acquisition, _ failure: UpstreamError) {
+        loop.assertIsCurrent()
         request.slot = nil
+        let followers = endOpening(request)
         schedule(.freed)
         reply(request, .failure(failure))
+        for follower in followers { reply(follower, .failure(failure)) }
     }
 
-    private func reply(_ request: Acquisition, _ result: consuming Result<UpstreamLease, UpstreamError>) {
-        let completion = request.completion
-        request.completion = nil
-        completion?(result)
+    func reply(_ request: Acquisition, _ result: consuming Result<UpstreamLease, UpstreamError>) {
+        loop.assertIsCurrent()
+        request.complete(result)
     }
 }

@@ -36,8 +36,10 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
         self.target = target
         self.loop = loop
         self.reply = reply
+        let buffers = BufferBudget(Self.bufferBytesMax)
         resources = UpstreamPool.Resources(
-            buffers: BufferBudget(Self.bufferBytesMax), tls: TLSWorkspace(buffersMax: 1))
+            buffers: buffers, tls: TLSWorkspace(buffersMax: 1), frames: FrameMemory(budget: buffers, on: loop),
+            counters: HTTP2Counters(.upstream), responseLimits: .response)
         super.init()
     }
 

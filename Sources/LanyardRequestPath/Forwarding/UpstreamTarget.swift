@@ -32,6 +32,9 @@ package final class UpstreamTarget: Sendable {
     let epoch = Atomic<Int>(0)
     /// nil: the upstream does not speak TLS.
     package let trust: UpstreamTrust?
+    /// The upstream has asked for HTTP/1.1 (H4). It stays so until a reload makes another target.
+    private let isPinned = Atomic<Bool>(false)
+    private let endLog: HTTP2EndLog
     private let state: Guarded<State>
     private let resolver: Resolver
     /// Literal addresses, loopback names and unix paths, which need no resolver.
@@ -51,13 +54,14 @@ package final class UpstreamTarget: Sendable {
 
     /// - Parameters:
     ///   - tls: how to connect by TLS; nil for an upstream without.
-    ///   - log: gets the failures of TLS.
+    ///   - log: gets the failures of TLS, and how connections of HTTP/2 end.
     package init(
         _ settings: UpstreamSettings, resolver: Resolver, tls: TLSClientContext? = nil,
         log: Logger = Logger(label: "lanyard.upstream")
     ) {
         self.settings = settings
         trust = tls.map { UpstreamTrust($0, of: settings.authority, log: log) }
+        endLog = HTTP2EndLog(log, of: settings.authority)
         self.resolver = resolver
         connections = SharedLimit(settings.connectionsMax)
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
@@ -143,6 +147,25 @@ package final class UpstreamTarget: Sendable {
         trust?.replace(context)
         for pool in state.withLock(\.pools) { pool.loop.post { pool.replaceTLS(context) } }
     }
+
+    // MARK: HTTP/2
+
+    /// Requests are sent by HTTP/1.1, whatever is configured. From any thread.
+    var needsHTTP1: Bool { isPinned.load(ordering: .relaxed) }
+
+    /// The upstream has refused a stream by HTTP_1_1_REQUIRED. From any thread.
+    package func pinToHTTP1() {
+        guard !isPinned.exchange(true, ordering: .relaxed) else { return }
+        endLog.recordPin()
+    }
+
+    /// A connection of HTTP/2 has ended by an error. From any thread.
+    ///
+    /// - Parameter byUpstream: the upstream has ended it; else Lanyard has.
+    func recordEnd(_ reason: String, byUpstream: Bool) { endLog.record(reason, byUpstream: byUpstream) }
+
+    /// Ends of connections of HTTP/2 by an error so far, by reason. From any thread.
+    package var endCounts: [String: Int] { endLog.counts }
 
     /// Retains a shard's pool, which retains its target, until `remove`.
     func add(_ pool: UpstreamPool) { state.withLock { $0.pools.append(pool) } }

@@ -8,6 +8,8 @@ struct HTTP2FieldWriter: ~Copyable {
     private struct Field {
         var name: Range<Int>
         var value: Range<Int>
+        /// No table of a connection has it (RFC 7541 §7.1.3).
+        var isNeverIndexed: Bool
     }
 
     /// Fields of nearly all heads.
@@ -18,7 +20,12 @@ struct HTTP2FieldWriter: ~Copyable {
     private var vectors: [nghttp2_nv] = []
     /// Of the field that is being written.
     private var name = 0..<0
-    private let scheme: StaticString = "http"
+    /// The field that is being written is a secret of Lanyard's, or may be one.
+    private var isSecret = false
+    /// The sender of the head has forbidden to index some of its fields: none is (H18).
+    var isNeverIndexed = false
+    /// The upstream is reached by TLS.
+    var isSecure = false
 
     init() {
         fields.reserveCapacity(Self.firstRoom)
@@ -30,7 +37,11 @@ struct HTTP2FieldWriter: ~Copyable {
     mutating func clear() {
         text.clear()
         fields.removeAll(keepingCapacity: true)
+        (isSecret, isNeverIndexed) = (false, false)
     }
+
+    /// Bytes of the list, as its limit counts them (RFC 9113 §6.5.2).
+    var listBytes: Int { fields.reduce(0) { $0 + $1.name.count + $1.value.count + 32 } }
 
     /// Calls `work` with the fields, which are the codec's to copy.
     mutating func withFields<Result>(_ work: (UnsafeBufferPointer<nghttp2_nv>) -> Result) -> Result {
@@ -41,7 +52,7 @@ struct HTTP2FieldWriter: ~Copyable {
                 nghttp2_nv(
                     name: base + field.name.lowerBound, value: base + field.value.lowerBound,
                     namelen: field.name.count, valuelen: field.value.count,
-                    flags: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue)))
+                    flags: UInt8((field.isNeverIndexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE).rawValue)))
         }
         return vectors.withUnsafeBufferPointer(work)
     }
@@ -60,7 +71,10 @@ extension HTTP2FieldWriter: HeadSink {
     mutating func write(_ bytes: Bytes) { text.write(bytes) }
     mutating func write(_ piece: StaticString) { text.write(piece) }
     mutating func write(_ bytes: [UInt8]) { text.write(bytes) }
-    mutating func write(_ secret: Secret) { text.write(secret) }
+    mutating func write(_ secret: Secret) {
+        isSecret = true
+        text.write(secret)
+    }
     mutating func write(decimal number: Int) { text.write(decimal: number) }
     mutating func write(hex number: UInt64) { text.write(hex: number) }
 
@@ -69,7 +83,7 @@ extension HTTP2FieldWriter: HeadSink {
         text.write(method)
         endField()
         begin(":scheme")
-        text.write(scheme)
+        text.write(isSecure ? "https" : "http" as StaticString)
         endField()
         begin(":path")
     }
@@ -96,12 +110,18 @@ extension HTTP2FieldWriter: HeadSink {
         beginField(Bytes(start: name.utf8Start, count: name.utf8CodeUnitCount))
     }
 
+    /// A field that the configuration sets: its value may be a secret.
     mutating func beginField(_ start: FieldStart) {
         beginField(start.name)
+        isSecret = true
         text.write(start.value)
     }
 
-    mutating func endField() { fields.append(Field(name: name, value: name.upperBound..<text.count)) }
+    mutating func endField() {
+        fields.append(
+            Field(name: name, value: name.upperBound..<text.count, isNeverIndexed: isSecret || isNeverIndexed))
+        isSecret = false
+    }
 
     // What belongs to one connection has no field in HTTP/2 (RFC 9113 §8.2.2), and frames delimit bodies.
 

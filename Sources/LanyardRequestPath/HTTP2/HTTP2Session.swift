@@ -1,5 +1,6 @@
 import CNGHTTP2
 import LanyardFoundations
+import LanyardSettings
 
 /// The codec of one HTTP/2 connection: bytes in, events out; messages in, frames out (RFC 9113). What it is fed and what it has said
 /// is judged elsewhere.
@@ -8,12 +9,21 @@ import LanyardFoundations
 final class HTTP2Session {
     /// What the session announces, and holds its peer to.
     struct Limits {
-        var streamsMax = 128
-        var streamWindow = 64 << 10
-        var connectionWindow = 16 << 20
+        let streamsMax: Int
+        let streamWindow: Int
+        let connectionWindow: Int
         /// Bytes of a list of fields, each with 32 more; four times that ends the connection (H37).
-        var listBytesMax: Int
-        var listFieldsMax: Int
+        let listBytesMax: Int
+        let listFieldsMax: Int
+
+        /// - Parameter heads: of the peer's messages.
+        init(_ settings: HTTP2Settings, _ heads: HeadLimits) {
+            streamsMax = settings.streamsMax
+            streamWindow = settings.streamWindow
+            // Stalled streams do not stop others (H19).
+            connectionWindow = max(settings.connectionWindow, settings.streamsMax * settings.streamWindow)
+            (listBytesMax, listFieldsMax) = (heads.sectionBytesMax, heads.fieldsMax)
+        }
     }
 
     /// Why a stream ends before its end (RFC 9113 §7).
@@ -24,18 +34,22 @@ final class HTTP2Session {
         case refusedStream = 7
         case cancel = 8
         case enhanceYourCalm = 11
+        case http11Required = 13
     }
 
     private let raw: OpaquePointer
     private let codec: OpaquePointer
 
-    /// A server's side. nil: there is no memory.
+    /// Which end of the connection it is.
+    enum Side { case server, client }
+
+    /// nil: there is no memory.
     ///
     /// - Parameter isSecure: the bytes are TLS's.
-    init?(servingWithin limits: Limits, isSecure: Bool) {
+    init?(_ side: Side, within limits: Limits, isSecure: Bool) {
         var raw = lanyard_h2_limits()
         raw.is_secure = isSecure ? 1 : 0
-        raw.is_server = 1
+        raw.is_server = side == .server ? 1 : 0
         raw.streams_max = UInt32(clamping: limits.streamsMax)
         raw.stream_window = UInt32(clamping: limits.streamWindow)
         raw.connection_window = UInt32(clamping: limits.connectionWindow)
@@ -52,23 +66,24 @@ final class HTTP2Session {
 
     /// Reads bytes. The events are in the workspace until its next use.
     ///
-    /// - Returns: false: the connection must end, as `failure` says.
+    /// - Returns: false: the connection must end, as `failureEnd` says.
     func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
         // Without bytes, too: the events of the call before may be another session's.
         let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
         return lanyard_h2_receive(raw, workspace.raw, base, bytes.count) == 0
     }
 
-    /// Why `receive` has failed.
-    enum Failure { case malformed, listTooLong, tooManyContinuations }
-
-    var failure: Failure {
+    /// How the connection ends if `receive` has failed.
+    var failureEnd: HTTP2End {
         switch lanyard_h2_failure(raw) {
-        case LANYARD_H2_LIST_TOO_LONG: .listTooLong
-        case LANYARD_H2_TOO_MANY_CONTINUATIONS: .tooManyContinuations
+        case LANYARD_H2_LIST_TOO_LONG: .headerList
+        case LANYARD_H2_TOO_MANY_CONTINUATIONS: .continuations
         default: .malformed
         }
     }
+
+    /// The rest of a head is to come.
+    var isWithinHead: Bool { lanyard_h2_is_within_head(raw) != 0 }
 
     /// The frames since the last call.
     func takeCounts() -> lanyard_h2_counts { lanyard_h2_take_counts(raw) }
@@ -111,6 +126,33 @@ final class HTTP2Session {
     func respond(
         _ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>, _ source: UnsafeMutablePointer<lanyard_h2_source>?
     ) -> Bool { lanyard_h2_submit_response(raw, stream, fields.baseAddress, fields.count, source) == 0 }
+
+    /// Submits a request. It becomes a frame with the next `produce`.
+    ///
+    /// - Parameters:
+    ///   - source: as in `respond`.
+    ///   - owner: as in `adopt`.
+    /// - Returns: the stream; nil: the connection takes none any more, or there is no memory.
+    func request(
+        _ fields: UnsafeBufferPointer<nghttp2_nv>, _ source: UnsafeMutablePointer<lanyard_h2_source>?,
+        by owner: UnsafeMutableRawPointer
+    ) -> Int32? {
+        let stream = lanyard_h2_submit_request(raw, fields.baseAddress, fields.count, source, owner)
+        return stream > 0 ? stream : nil
+    }
+
+    /// The peer may take further requests: it has sent no GOAWAY, and numbers of streams are left.
+    var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
+
+    /// Streams that the peer allows at once; 100 before its first SETTINGS (H26).
+    var peerStreamsMax: Int {
+        Int(nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    }
+
+    /// Bytes of a list of fields that the peer takes (RFC 9113 §6.5.2).
+    var peerListBytesMax: Int {
+        Int(nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE))
+    }
 
     /// Submits an interim response.
     func respondInterim(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
@@ -214,12 +256,22 @@ extension lanyard_h2_event {
         }
     }
 
+    /// A part of a message.
+    var isMessage: Bool {
+        switch known {
+        case .head, .trailers, .data, .end: true
+        case .settings, .pingAcknowledged, .goAway: false
+        }
+    }
+
     /// The peer's direction of the stream ends with it.
     var ends: Bool { flags & UInt32(LANYARD_H2_ENDS) != 0 }
     /// The head is longer than the session allows.
     var isTooLarge: Bool { flags & UInt32(LANYARD_H2_TOO_LARGE) != 0 }
     /// The scheme is not that of the connection.
     var hasOtherScheme: Bool { flags & UInt32(LANYARD_H2_OTHER_SCHEME) != 0 }
+    /// Its sender has forbidden to index some of its fields.
+    var isNeverIndexed: Bool { flags & UInt32(LANYARD_H2_NEVER_INDEXED) != 0 }
     /// The head cannot be a request's.
     var isMalformed: Bool { flags & UInt32(LANYARD_H2_MALFORMED) != 0 }
     var content: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: bytes, count: count) }

@@ -30,8 +30,8 @@ package struct HeadLimits: Equatable, Sendable {
     /// Responses and their trailer sections, as configured.
     package init(responses settings: LimitSettings) {
         self.init(
-            startLineBytesMax: Self.statusLineBytesMax, fieldLineBytesMax: settings.responseHeaderBytesMax,
-            sectionBytesMax: settings.responseHeaderBytesMax, fieldsMax: settings.responseHeaderFieldsMax)
+            startLineBytesMax: Self.statusLineBytesMax, fieldLineBytesMax: settings.responseHeader.bytesMax,
+            sectionBytesMax: settings.responseHeader.bytesMax, fieldsMax: settings.responseHeader.fieldsMax)
     }
 
     /// Responses without a configuration.

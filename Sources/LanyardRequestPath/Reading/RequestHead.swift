@@ -77,6 +77,8 @@ package struct RequestHead: Equatable, Sendable {
         package static let references = Traits(rawValue: 256)
         /// A field of MCP (Model Context Protocol, Streamable HTTP).
         package static let mcp = Traits(rawValue: 512)
+        /// Its sender has forbidden to index some of its fields (RFC 7541 §7.1.3).
+        package static let neverIndexed = Traits(rawValue: 1024)
     }
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier

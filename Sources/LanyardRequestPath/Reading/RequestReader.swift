@@ -124,7 +124,7 @@ package struct RequestReader {
         // The first word of HTTP/2's preface, which no client may send to a server of HTTP/1 (RFC 9113 §3.4). The refusal is one of
         // HTTP/1: clients of gRPC take GOAWAY as a first frame for a reason to connect again.
         guard head.kind != .preface else {
-            throw HeadError(.versionNotSupported, "HTTP/2 and gRPC are not supported")
+            throw HeadError(.versionNotSupported, "this address does not speak HTTP/2; see protocols of the listener")
         }
         position += 1
         targetStart = position

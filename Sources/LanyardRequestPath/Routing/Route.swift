@@ -103,7 +103,7 @@ package final class Route: Sendable {
         mapsReferences = settings.redirects == .rewrite
         let isReplaced = names.contains { $0.withUnsafeBufferPointer { $0.equals(lowered: "authorization") } }
         passesAuthorization = !isReplaced || settings.clientAuthorization == .pass && bearerField.isAuthorization
-        reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
+        reauthenticatesFrom = settings.refusals.statuses.min() ?? .max
     }
 
     /// Sets the pinned user, of which only the name was known when the route was built.
@@ -111,7 +111,7 @@ package final class Route: Sendable {
 
     /// Whether this status of the upstream means "token refused".
     package func reauthenticates(on status: Int) -> Bool {
-        status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
+        status >= reauthenticatesFrom && settings.refusals.statuses.contains(status)
     }
 
     /// `redirects.fields` names this field.

@@ -80,9 +80,9 @@ package struct ByteStream: ~Copyable {
     /// Puts TLS between the bytes and the wire, as the client of an upstream. Before the first byte.
     ///
     /// - Throws: `.protocolViolation` if there is no memory. The bytes go without TLS then, so the caller closes the connection.
-    package mutating func secure(to context: TLSClientContext, workspace: TLSWorkspace) throws(TLSError) {
-        tls = try TLSSession(descriptor, to: context, workspace: workspace)
-    }
+    package mutating func secure(
+        to context: TLSClientContext, workspace: TLSWorkspace, offering offer: TLSClientContext.Offer = .http1
+    ) throws(TLSError) { tls = try TLSSession(descriptor, to: context, workspace: workspace, offer: offer) }
 
     /// The same, as a listener.
     ///

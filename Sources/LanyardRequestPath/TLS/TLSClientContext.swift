@@ -17,6 +17,40 @@ package final class TLSClientContext: Sendable {
     let verifiesCertificates: Bool
     let sessions: TLSSessionCache
 
+    /// The protocols that a connection offers by ALPN.
+    package enum Offer {
+        case http1, http2, either
+
+        /// As they are on the wire (RFC 7301 §3.1).
+        var list: StaticString {
+            switch self {
+            case .http1: "\u{8}http/1.1"
+            case .http2: "\u{2}h2"
+            case .either: "\u{2}h2\u{8}http/1.1"
+            }
+        }
+
+        /// The upstream may choose this; empty: it has chosen nothing.
+        func permits(_ selected: UnsafeBufferPointer<UInt8>) -> Bool {
+            switch self {
+            case _ where selected.isEmpty: true
+            case .http1: selected.elementsEqual("http/1.1".utf8)
+            case .http2: selected.elementsEqual("h2".utf8)
+            case .either: selected.elementsEqual("http/1.1".utf8) || selected.elementsEqual("h2".utf8)
+            }
+        }
+
+        /// Offers it on one connection, in place of what the context offers.
+        ///
+        /// - Throws: `.protocolViolation` if there is no memory.
+        func install(in ssl: OpaquePointer) throws(TLSError) {
+            guard self != .http1 else { return }
+            guard SSL_set_alpn_protos(ssl, list.utf8Start, CUnsignedInt(list.utf8CodeUnitCount)) == 0 else {
+                throw .protocolViolation(ERR_peek_last_error())
+            }
+        }
+    }
+
     /// Authorities that an upstream may name when it asks for a certificate. The connection keeps their names. Systems trust 150.
     private static let namedAuthoritiesMax: CInt = 512
 
@@ -56,8 +90,11 @@ package final class TLSClientContext: Sendable {
             let isRefusal = place == SSL_CB_ALERT | SSL_CB_WRITE && value & 0xff == SSL_AD_NO_RENEGOTIATION
             if isRefusal, let ssl { TLSSession.owner(of: ssl)?.noteRenegotiation() }
         }
-        let protocols = [UInt8(8)] + Array("http/1.1".utf8)
-        guard SSL_CTX_set_alpn_protos(raw, protocols, CUnsignedInt(protocols.count)) == 0 else { throw .noMemory }
+        // A connection may offer others.
+        let list = Offer.http1.list
+        guard SSL_CTX_set_alpn_protos(raw, list.utf8Start, CUnsignedInt(list.utf8CodeUnitCount)) == 0 else {
+            throw .noMemory
+        }
         lanyard_tls_keep_sessions(raw)
         SSL_CTX_sess_set_new_cb(raw) { ssl, session in
             guard let ssl, let session, let owner = TLSSession.owner(of: ssl) else { return 0 }

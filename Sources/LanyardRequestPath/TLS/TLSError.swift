@@ -153,7 +153,7 @@ package enum TLSError: Error, Equatable, Sendable {
         case .certificateRequired: "\(it) demands a client certificate, and none is configured"
         case .noSharedVersion: "\(it) does not speak TLS 1.2 or newer"
         case .noSharedCipher: "\(it) and Lanyard have no cipher in common"
-        case .noSharedProtocol: "\(it) does not speak HTTP/1.1 over TLS"
+        case .noSharedProtocol: "\(it) and Lanyard have no version of HTTP in common over TLS"
         case .plainHTTP: "\(it) speaks HTTP without TLS"
         case .closedInHandshake: "\(it) has closed the connection during the TLS handshake"
         case .truncated: "\(it) has ended the connection without a TLS close_notify"

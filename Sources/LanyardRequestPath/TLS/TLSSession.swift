@@ -46,14 +46,6 @@ package final class TLSSession {
         var replies = 0
     }
 
-    /// Of a client's end: what says how recently the upstream was verified.
-    private struct UpstreamVerification {
-        /// When this handshake began. It verifies the upstream, unless it resumes a session.
-        var beganAt = Instant.never
-        /// Of the session that this handshake offers; nil: it offers none.
-        var offered: TLSVerification?
-    }
-
     /// Messages in a row that bring no data. A connection needs a few: session tickets, and a key update in 2^24 records.
     private static let messagesMax = 32
     /// Replies to such messages: refusals to renegotiate, and key updates. A long stream has key updates, so it may have more: one for each
@@ -83,10 +75,13 @@ package final class TLSSession {
     /// - Parameter descriptor: a connected socket that outlives the session.
     /// - Throws: `.protocolViolation` if there is no memory.
     package convenience init(
-        _ descriptor: CInt, to context: TLSClientContext, workspace: TLSWorkspace
+        _ descriptor: CInt, to context: TLSClientContext, workspace: TLSWorkspace,
+        offer: TLSClientContext.Offer = .http1
     ) throws(TLSError) {
         try self.init(descriptor, context.raw, .client(context), workspace)
         SSL_set_connect_state(ssl)
+        try offer.install(in: ssl)
+        upstreamVerification.offer = offer
         if let name = context.sentName { _ = lanyard_tls_set_server_name(ssl, name) }
         upstreamVerification.beganAt = context.sessions.clock()
         if let session = context.sessions.newestUsable() {
@@ -223,8 +218,7 @@ package final class TLSSession {
             {
                 return error
             }
-            let selected = selectedProtocol
-            return selected.isEmpty || selected.elementsEqual("http/1.1".utf8) ? nil : .noSharedProtocol
+            return upstreamVerification.offer.permits(selectedProtocol) ? nil : .noSharedProtocol
         // A ticket that may not be resumed leads to a full handshake.
         case .server: return nil
         }

@@ -45,3 +45,13 @@ struct TLSVerification {
         return time.seconds < raw.valid_from ? .notYetValid : nil
     }
 }
+
+/// What a session towards an upstream knows of its handshake.
+struct UpstreamVerification {
+    /// When this handshake began. It verifies the upstream, unless it resumes a session.
+    var beganAt = Instant.never
+    /// Of the session that this handshake offers; nil: it offers none.
+    var offered: TLSVerification?
+    /// What ALPN offers.
+    var offer = TLSClientContext.Offer.http1
+}

@@ -289,7 +289,7 @@ import Testing
             let bench = try ProxyBench(script: { _ in
                 .response(status, "No", fields: [("WWW-Authenticate", "Bearer")], body: "no")
             }) {
-                ($0.route.unauthorized, $0.route.reauthenticateOn) = (policy, [401, 403])
+                ($0.route.unauthorized, $0.route.refusals.statuses) = (policy, [401, 403])
             }
             bench.renews()
             let response = try await bench.ask(Self.request("POST", "", "body"), method: "POST")
@@ -313,7 +313,7 @@ import Testing
                 .response(status, "No", fields: [("WWW-Authenticate", "Basic realm=\"x\"")], body: "no")
             }) {
                 ($0.route.injectHeader, $0.route.injectPrefix, $0.route.unauthorized) = ("X-Token", "", .problem)
-                $0.route.reauthenticateOn = [401, 407]
+                $0.route.refusals.statuses = [401, 407]
                 configure(&$0.route)
             }
             bench.renews()

@@ -285,7 +285,7 @@ import Testing
             script: { request in
                 request.message["Authorization"] == "Bearer token-2"
                     ? .response() : .response(Int(request.message.target.dropFirst()) ?? 0, "No", body: "")
-            }, plan: { $0.route.reauthenticateOn = [403, 419] })
+            }, plan: { $0.route.refusals.statuses = [403, 419] })
         bench.renews()
         #expect(try await bench.ask("GET /401 HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 401)
         #expect(bench.tokens.refused == [])

@@ -321,7 +321,7 @@ import Testing
     @Test("an upload goes to its end, however long after the client has taken an interim response slowly")
     func uploadBehindInterim() async throws {
         let stage = try Stage {
-            $0.limits.responseHeaderBytesMax = 1 << 20
+            $0.limits.responseHeader.bytesMax = 1 << 20
             $0.upstream.timeouts.write = Self.hour
             $0.upstream.timeouts.requestIdle = Self.hour * 10
             $0.upstream.timeouts.responseHeader = Self.hour * 10
@@ -355,7 +355,7 @@ import Testing
     @Test("a client that takes interim responses slowly gets a held 401 after wait_max")
     func heldBehindInterim() async throws {
         let stage = try Stage {
-            $0.limits.responseHeaderBytesMax = 1 << 20
+            $0.limits.responseHeader.bytesMax = 1 << 20
             $0.upstream.timeouts.write = Self.hour * 10
             $0.tokenWaitMax = Self.hour
             $0.timeStands = true

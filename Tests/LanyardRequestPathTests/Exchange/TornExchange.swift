@@ -254,7 +254,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             script: refusing(.text(refusal), method: "DELETE")),
         .init(
             "another status that refuses the token", "POST /1 \(host)Content-Length: 5\r\n\r\nhello", get,
-            plan: { $0.route.reauthenticateOn = [403] },
+            plan: { $0.route.refusals.statuses = [403] },
             script: refusing(.text("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"))),
         .init(
             "a refusal that is relayed, as the body is not held",

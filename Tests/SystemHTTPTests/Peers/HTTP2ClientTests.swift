@@ -40,7 +40,7 @@ private let nodePath = "/usr/bin/node"
         #expect(
             seen.output.contains("session Protocol error\n") && seen.output.contains("request Protocol error\n"),
             "\(seen)")
-        #expect(seen.problems == ["HTTP/2 and gRPC are not supported"])
+        #expect(seen.problems == ["this address does not speak HTTP/2; see protocols of the listener"])
     }
 
     @Test(

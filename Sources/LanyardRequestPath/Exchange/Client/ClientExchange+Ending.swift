@@ -49,7 +49,8 @@ extension ClientExchange {
         let isHeadRead = state.isHeadRead
         let entry = AccessEntry(
             id: input.requestID(from: shard), user: state.user, status: status, origin: origin,
-            upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt, endedAt: shard.loop.now,
+            upgradeObstacle: input.upgradeObstacle, bytes: bytes, isHTTP2: sink.isStream, beganAt: input.beganAt,
+            endedAt: shard.loop.now,
             retries: isHeadRead ? machine.retries : 0, replays: isHeadRead ? machine.replays : 0,
             generation: upstream.generation)
         input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
@@ -162,6 +163,8 @@ extension ClientExchange {
         endInboundWait()
         endOutboundWait()
         guard case .forwarding(let active) = state, let token = upstream.token else { return refuse(.internalError) }
+        // On a stream the upstream has said that it has not processed the request; other connections may.
+        if active.pool.maySpeakHTTP2 { return acquireUpstream(for: active, token) }
         connectUpstream(for: active, token)
     }
 
@@ -173,7 +176,10 @@ extension ClientExchange {
 
     /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
-        if let acquisition = upstream.endAcquisition() { state.shardRoute?.pool.cancel(acquisition) }
+        if let acquisition = upstream.endAcquisition() {
+            state.shardRoute?.pool.cancel(acquisition)
+            endCallWait()
+        }
         stopWaitingForToken()
         replay.endHold()
         relay.discard()

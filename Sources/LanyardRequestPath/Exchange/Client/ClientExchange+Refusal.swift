@@ -8,6 +8,7 @@ extension ClientExchange {
 
     /// Decided before anything of the request is released; nil: the rest of the body tells it.
     func responseForm(of problem: Problem) -> ResponseForm? {
+        if state.isHeadRead, input.isGRPC { return .grpc }
         guard state.isHeadRead, input.head.kind == .post, mayUseJSONRPC(on: state.shardRoute?.route) else {
             return .problem
         }

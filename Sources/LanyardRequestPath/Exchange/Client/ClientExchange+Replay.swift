@@ -13,9 +13,9 @@ extension ClientExchange {
         _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> Bool {
         let route = active.route
-        guard response.status >= 200, route.reauthenticates(on: response.status), let token = upstream.token else {
-            return false
-        }
+        guard response.status >= 200, let token = upstream.token,
+            route.reauthenticates(on: response.status) || isRefusedCall(response, headBytes, table, on: route)
+        else { return false }
         let breaker = active.shardRoute.breaker
         active.shardRoute.counters.countUnauthorized()
         let refusal = TokenRefusal(table, in: headBytes)
@@ -54,6 +54,14 @@ extension ClientExchange {
             response, table, headBytes, decision, bodyBytesSent: sent, budget: shard.context.buffers)
         hold(held, outlook, of: active)
         return true
+    }
+
+    /// A call of gRPC has ended with the status "unauthenticated" before any message (H45).
+    private func isRefusedCall(_ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, on route: Route)
+        -> Bool
+    {
+        relay.endsWithHead && response.status == 200 && route.settings.refusals.calls
+            && GRPC.status(table.all, in: headBytes) == GRPC.unauthenticated && input.isGRPC
     }
 
     /// The response is a step of the client's own authentication of the connection, or asks for it: another token would not
@@ -213,9 +221,7 @@ extension ClientExchange {
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
         // whole request.
-        if replayObstacle != .bodyTooLarge, let connection = upstream.connection {
-            updateSendTimeout(of: active, on: connection)
-        }
+        if replayObstacle != .bodyTooLarge, upstream.connection != nil { updateSendTimeout(of: active) }
         let bytes = held.bytes.mutableBytes
         let headBytes = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         let behind = UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...])
@@ -272,6 +278,10 @@ extension ClientExchange {
         let isInStep = machine.replay(insteadOf: held.head) && upstream.isFlushed
         replay.endHold()
         guard let lease = upstream.detach() else { return }
+        if lease.isStream {
+            lease.close()
+            return acquireUpstream(for: active, token)
+        }
         if machine.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: lease) }
         let connection = lease.connection
         var rejected = ResponseBody(held.head.framing, delivery: .raw)

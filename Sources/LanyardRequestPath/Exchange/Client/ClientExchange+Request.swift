@@ -187,7 +187,7 @@ extension ClientExchange {
             guard sendContinue() == .sent else { return abandon() }
             begin(.body, of: active)
         case .upstreamWrite:
-            guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
+            guard upstream.hasProgress() else {
                 let isUntouched = upstream.isHeadUntouched
                 return perform(machine.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
             }

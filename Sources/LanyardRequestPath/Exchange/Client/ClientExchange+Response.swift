@@ -6,6 +6,7 @@ extension ClientExchange {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
         guard case .forwarding(let active) = state, replay.held == nil else { return }
+        if let stream = upstream.stream { return pumpStream(stream, for: active) }
         var share = 256 << 10
         while let connection = upstream.connection, connection.stream.canRead, sink.canTake {
             guard let room = shard.memory.room(for: self, upTo: relay.readSizeMax) else { return }
@@ -71,7 +72,7 @@ extension ClientExchange {
     }
 
     /// What heads at the front of an upstream's bytes have led to.
-    private enum HeadReading {
+    enum HeadReading {
         /// The head at this offset is not complete yet.
         case incomplete(Int)
         /// The final head was handled, or an error.
@@ -79,7 +80,7 @@ extension ClientExchange {
     }
 
     /// Reads the heads at the front of `arrived`: interim ones, then possibly the final one and its body.
-    private func readHeads(
+    func readHeads(
         _ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable, for active: ActiveExchange
     ) -> HeadReading {
         var start = 0
@@ -118,7 +119,10 @@ extension ClientExchange {
 
     /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).
     private func noteChallenge(_ table: FieldTable, _ headBytes: Bytes, for active: ActiveExchange) {
-        guard let connection = upstream.connection, !hasSentOwnAuthorization(active) else { return }
+        // A stream has no connection of its own to authenticate.
+        guard upstream.stream == nil, let connection = upstream.connection, !hasSentOwnAuthorization(active) else {
+            return
+        }
         if ConnectionAuthentication.Challenge(of: table.all, in: headBytes).isOffered { connection.bind() }
     }
 
@@ -135,7 +139,7 @@ extension ClientExchange {
             isClientTLS: rules.tlsIndex != nil,
             clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head,
-            isClientHTTP2: sink.isStream)
+            isClientHTTP2: sink.isStream, lacksReason: upstream.stream != nil)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-forwarding.md 11.5).
@@ -175,7 +179,7 @@ extension ClientExchange {
     }
 
     /// Bytes of the request's body that the upstream's connection has taken.
-    private var sentBodyBytes: Int { input.body.total - (upstream.connection?.stream.queuedBytes ?? 0) }
+    private var sentBodyBytes: Int { input.body.total - upstream.queuedBytes }
 
     /// Relays the final head and the bytes that came with it.
     func relayFinal(
@@ -187,7 +191,9 @@ extension ClientExchange {
             return .ended
         }
         upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
-        relay.beginBody(of: response, to: input.head, trailers: served.configuration.responseLimits)
+        relay.beginBody(
+            of: response, to: input.head, trailers: served.configuration.responseLimits,
+            isStream: upstream.stream != nil)
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
@@ -212,6 +218,7 @@ extension ClientExchange {
         active.withRoute(shard.heads) { served, heads in
             if isStream {
                 heads.fields.clear()
+                heads.fields.isNeverIndexed = relay.isNeverIndexed
                 return writer.writeFinal(
                     into: &heads.fields, on: served, in: heads, delivery: .framed, closes: false,
                     replayObstacle: replay.obstacle)
@@ -233,7 +240,7 @@ extension ClientExchange {
     }
 
     /// Relays body bytes.
-    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange) -> ExchangeProgress {
+    func relayBody(_ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange) -> ExchangeProgress {
         do throws(HeadError) {
             let (used, data) = try relay.consume(arrived)
             if cannotKeepTrailers { return carryOut(machine.handleMemoryShortage()) }

@@ -7,12 +7,14 @@ extension ClientExchange {
     ///
     /// - Parameters:
     ///   - isWhole: no body follows.
+    ///   - isNeverIndexed: the client has forbidden to index some of its fields.
     ///   - fault: why it is no request.
-    func beginStream(_ text: UnsafeRawBufferPointer, isWhole: Bool, fault: Problem?) {
+    func beginStream(_ text: UnsafeRawBufferPointer, isWhole: Bool, isNeverIndexed: Bool, fault: Problem?) {
         shard.loop.assertIsCurrent()
         if let fault { return refuse(fault) }
         do throws(HeadError) {
-            try input.readHead(text, isWhole: isWhole, shard.headLimits, at: shard.loop.now, in: shard)
+            try input.readHead(
+                text, isWhole: isWhole, isNeverIndexed: isNeverIndexed, shard.headLimits, at: shard.loop.now, in: shard)
             begin(isLast: false)
         } catch {
             refuse(.malformed(error))

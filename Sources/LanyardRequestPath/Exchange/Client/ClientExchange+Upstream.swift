@@ -51,7 +51,8 @@ extension ClientExchange {
         let parked = shard.context.parked
         guard shard.tokens.mayPark(active.user, among: parked), let permit = parked.acquire() else { return false }
         upstream.park(permit)
-        let waitMax = active.route.settings.waitMax ?? served.configuration.tokenWaitMax
+        var waitMax = active.route.settings.waitMax ?? served.configuration.tokenWaitMax
+        if let end = input.callDeadline { waitMax = min(waitMax, max(end - shard.loop.now, .zero)) }
         begin(replay.held == nil ? TokenWait.first : .other, for: waitMax)
         shard.tokens.park(self, for: active.user)
         return true
@@ -93,6 +94,7 @@ extension ClientExchange {
     func handleTokenWaitTimeout(of active: ActiveExchange) {
         let user = active.user
         stopWaitingForToken()
+        if let end = input.callDeadline, shard.loop.now >= end { return refuse(.callTimeout) }
         if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, for: active) }
         if case .refuse(let refusal) = shard.tokens.decide(user, at: shard.loop.now) {
             return refuse(problem(refusal, user))
@@ -126,7 +128,10 @@ extension ClientExchange {
         {
             return attach(lease, to: active, token)
         }
-        if !machine.needsFreshConnection, let lease = active.pool.takeFree(for: active.user, token.account) {
+        // On a stream the upstream says what it has not processed.
+        if !machine.needsFreshConnection || active.pool.sharing.isUsed,
+            let lease = active.pool.takeFree(for: active.user, token.account, needsHTTP1: input.upgrade != nil)
+        {
             return attach(lease, to: active, token)
         }
         connectUpstream(for: active, token)
@@ -136,17 +141,27 @@ extension ClientExchange {
     func connectUpstream(
         for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: consuming UpstreamLease? = nil
     ) {
-        let acquisition = active.pool.connect(for: active.user, token.account, inPlaceOf: old) {
-            [unowned self] result in
+        let acquisition = active.pool.connect(
+            for: active.user, token.account, inPlaceOf: old, needsHTTP1: input.upgrade != nil
+        ) { [unowned self] result in
             _ = upstream.endAcquisition()
+            endCallWait()
             switch consume result {
             case .success(let lease): attach(lease, to: active, upstream.token)
             case .failure(let error): refuse(.upstream(error))
             }
         }
         // If the call has completed already, it may have led to the next request, which has an acquisition of its own.
-        if let acquisition { upstream.beginAcquisition(acquisition) }
+        guard let acquisition else { return }
+        upstream.beginAcquisition(acquisition)
+        if let end = input.callDeadline { begin(TokenWait.connection, for: max(end - shard.loop.now, .zero)) }
     }
+
+    /// The request does not wait for a connection any more.
+    func endCallWait() { if waits.token == .connection { waits.endToken(on: shard.loop) } }
+
+    /// `grpc-timeout` of a call has passed while it waits for a connection.
+    func handleCallTimeout() { refuse(.callTimeout) }
 
     /// - Parameter token: the request's.
     func attach(_ lease: consuming UpstreamLease, to active: ActiveExchange, _ token: AccessToken?) {
@@ -154,6 +169,10 @@ extension ClientExchange {
             // The token expired while the connection was established. An expired token is never sent.
             giveBack(lease)
             return acquireToken(for: active)
+        }
+        if !lease.isStream, input.isGRPC {
+            giveBack(lease)
+            return refuse(.grpcNeedsHTTP2)
         }
         lease.begin(by: self)
         let connection = lease.connection
@@ -167,7 +186,8 @@ extension ClientExchange {
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken, of active: ActiveExchange) {
         guard let (bytes, lines) = input.headBytes else { return }
         let route = active.route
-        if route.passesAuthorization, ConnectionAuthentication.isUsed(by: lines, in: bytes) {
+        let stream = upstream.stream
+        if stream == nil, route.passesAuthorization, ConnectionAuthentication.isUsed(by: lines, in: bytes) {
             connection.bind()
         }
         // A head must never be sent without the body bytes that were already taken from the client.
@@ -179,6 +199,14 @@ extension ClientExchange {
             isClientTLS: rules.tlsIndex != nil)
         let id = input.requestID(from: shard)
         let hasToken = active.withRoute(shard.heads) { served, heads in
+            if stream != nil {
+                heads.fields.clear()
+                heads.fields.isSecure = served.isTLS
+                heads.fields.isNeverIndexed = input.head.traits.contains(.neverIndexed)
+                return writer.write(
+                    into: &heads.fields, on: served.route, in: heads, token: token, authority: served.authority,
+                    requestID: id, upgrade: nil, peer: peer)
+            }
             heads.out.clear()
             return writer.write(
                 into: &heads.out, on: served.route, in: heads, token: token, authority: served.authority,
@@ -188,11 +216,17 @@ extension ClientExchange {
         // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
         let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing.isOpenEnded
-        machine.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
+        if let stream, !fitsUpstream(stream, token) { return }
+        machine.handleSentHead(
+            reused: stream?.isReused ?? connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
-            isRepeated
-            ? pushKept(from: 0, ends: hasEnded, to: connection, of: active, withHead: true)
-            : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active, withHead: true)
+            if let stream {
+                beginStream(stream, token, isRepeated: isRepeated, of: active)
+            } else if isRepeated {
+                pushKept(from: 0, ends: hasEnded, to: connection, of: active, withHead: true)
+            } else {
+                push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active, withHead: true)
+            }
         switch sent {
         case .untouched: return perform(machine.retryUnsent())
         case .failed: return pumpResponse()
@@ -219,6 +253,11 @@ extension ClientExchange {
 
     /// Sends body bytes in the request's framing.
     func sendBody(_ data: UnsafeRawBufferPointer, of active: ActiveExchange) {
+        if let stream = upstream.stream {
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            if push(data, none, ends: input.body.isEnded, to: stream, of: active) != .sent { pumpResponse() }
+            return
+        }
         shard.heads.out.clear()
         var tail: StaticString = ""
         if input.body.framing.isOpenEnded {
@@ -254,6 +293,10 @@ extension ClientExchange {
     ) -> UpstreamSend {
         guard let (bytes, _) = input.headBytes else { return .failed }
         let (first, second) = replay.bytes(from: offset, in: bytes)
+        if let stream = upstream.stream {
+            return push(
+                UnsafeRawBufferPointer(first), UnsafeRawBufferPointer(second), ends: ends, to: stream, of: active)
+        }
         let count = first.count + second.count
         var tail: StaticString = ""
         if input.body.framing.isOpenEnded {
@@ -279,7 +322,7 @@ extension ClientExchange {
             return withHead && connection.stream.taken == start && machine.canRetryUnsent ? .untouched : .failed
         }
         if withHead { upstream.recordSentHead(from: start, isQueued: !connection.stream.isFlushed) }
-        updateSendTimeout(of: active, on: connection)
+        updateSendTimeout(of: active)
         return .sent
     }
 
@@ -296,19 +339,18 @@ extension ClientExchange {
             return pumpResponse()
         }
         let headIsGone = upstream.recordFlush()
-        updateSendTimeout(of: active, on: connection)
+        updateSendTimeout(of: active)
         if headIsGone, upstream.isContinueDue { begin(.continue100, of: active) }
         if headIsGone, wantsBody { forwardBuffered(of: active) }
         if state.isForwarding { sink.read() }
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.
-    ///
-    /// - Parameter connection: the request's.
-    func updateSendTimeout(of active: ActiveExchange, on connection: UpstreamConnection) {
+    func updateSendTimeout(of active: ActiveExchange) {
         guard replay.held == nil else { return }
-        if !connection.stream.isFlushed {
-            connection.stream.restartProgress()
+        // On a stream others may fill the socket.
+        if upstream.hasQueue || !input.body.isEnded && !upstream.isFlushed && upstream.stream != nil {
+            upstream.restartProgress()
             return begin(.upstreamWrite, of: active)
         }
         if !input.body.isEnded { return begin(.body, of: active) }

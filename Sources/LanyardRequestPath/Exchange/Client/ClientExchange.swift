@@ -94,6 +94,7 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
             if let active = state.active { handleResponseBodyDeadline(idleAt, of: active) }
         case .outbound(.clientWrite): handleClientWriteTimeout()
         case .token(.first): if let active = state.active { handleTokenWaitTimeout(of: active) }
+        case .token(.connection): handleCallTimeout()
         case .token(.other): if let active = state.active { handleHeldResponseTimeout(of: active) }
         }
     }
@@ -103,6 +104,17 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         guard connection === upstream.connection else { return }
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         if connection.stream.canFlush { flushUpstream() }
+        pumpResponse()
+    }
+
+    package func handleStream(_ stream: UpstreamStream) {
+        shard.loop.assertIsCurrent()
+        guard case .forwarding(let active) = state, stream === upstream.stream else { return }
+        if !stream.isFlushed {
+            if !input.body.isEnded, waits.inbound != .upload(.upstreamWrite) { updateSendTimeout(of: active) }
+        } else if waits.inbound == .upload(.upstreamWrite) || wantsBody {
+            continueUpload(of: active)
+        }
         pumpResponse()
     }
 

@@ -57,6 +57,16 @@ package struct Exchange: Equatable, Sendable {
         var sawInterim = false
     }
 
+    /// How often the request was sent again, by reason.
+    private struct Repeats: Equatable {
+        /// After a stale connection; at most 1.
+        var stale = 0
+        /// After a refused token; at most 1.
+        var refused = 0
+        /// The upstream has not processed it.
+        var unprocessed = 0
+    }
+
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
     /// Repeating the request after a stale connection does no harm (http-connections.md 16.5).
@@ -70,10 +80,7 @@ package struct Exchange: Equatable, Sendable {
     private var sending = Sending()
     /// A new connection took no byte of the head.
     private var hasFreshConnectionFailed = false
-    /// Retries after a stale connection; at most 1.
-    package private(set) var retries = 0
-    /// Replays after a refused token; at most 1.
-    package private(set) var replays = 0
+    private var repeats = Repeats()
     /// Interim responses, of all sendings together.
     private var interims = AllowedRate()
 
@@ -93,6 +100,11 @@ package struct Exchange: Equatable, Sendable {
     }
 
     package mutating func handleRequestEnd() { request = .sent }
+
+    /// Sendings after one that the upstream has not processed, or that met a stale connection.
+    package var retries: Int { repeats.stale + repeats.unprocessed }
+    /// Sendings after a refused token; at most 1.
+    package var replays: Int { repeats.refused }
 
     /// Whether the request may be sent on another connection if this one took no byte of its head.
     ///
@@ -137,7 +149,7 @@ package struct Exchange: Equatable, Sendable {
     /// - Returns: whether the upstream's connection is in step after the body behind `head` has been read.
     package mutating func replay(insteadOf head: ResponseHead) -> Bool {
         let isInStep = request == .sent && keepsUpstream(after: head)
-        replays += 1
+        repeats.refused += 1
         (request, response, sending) = (.unsent, .awaited, Sending())
         return isInStep
     }
@@ -190,14 +202,41 @@ package struct Exchange: Equatable, Sendable {
     package mutating func handleUpstreamEnd(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Action {
         switch response {
         case .awaited
-        where !sending.sawInterim && !sawBytes && sending.isReused && isIdempotent && holdsRequest && retries == 0:
-            retries += 1
+        where !sending.sawInterim && !sawBytes && sending.isReused && isIdempotent && holdsRequest && repeats.stale == 0:
+            repeats.stale += 1
             (request, sending.isReused) = (.unsent, false)
             return .retry
         case .awaited: return refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
         case .relaying where clean && framing == .untilClose: return handleResponseEnd(leftover: false)
         case .relaying: return .abort(.upstream)
         // A held response is decided about without the connection.
+        case .held, .ended: return .wait
+        }
+    }
+
+    /// The upstream has reset the stream, and may have processed the request.
+    package mutating func handleReset() -> Action {
+        switch response {
+        case .awaited: refuse(.upstreamReset)
+        case .relaying: .abort(.upstream)
+        case .held, .ended: .wait
+        }
+    }
+
+    /// An upstream that processes nothing is not asked for ever.
+    private static let unprocessedMax = 2
+
+    /// The upstream has said that it has not processed the request (RFC 9113 §8.7): it is sent again, whatever its method (H28).
+    ///
+    /// - Parameter holdsRequest: all of the body that has arrived is kept.
+    package mutating func handleUnprocessed(holdsRequest: Bool) -> Action {
+        switch response {
+        case .awaited where holdsRequest && repeats.unprocessed < Self.unprocessedMax:
+            repeats.unprocessed += 1
+            (request, sending) = (.unsent, Sending())
+            return .retry
+        case .awaited: return .refuse(.upstreamUnprocessed)
+        case .relaying: return .abort(.upstream)
         case .held, .ended: return .wait
         }
     }

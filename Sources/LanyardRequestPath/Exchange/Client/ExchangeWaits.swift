@@ -31,6 +31,8 @@ enum TokenWait: Equatable {
     case first
     /// Another one, while a response that refused the first one is held.
     case other
+    /// None: a call of gRPC waits for a connection, for its `grpc-timeout` at most.
+    case connection
 }
 
 /// What an exchange waits for until its client has the response. It is set with its deadline.
@@ -71,7 +73,7 @@ struct ExchangeWaits: ~Copyable {
     /// check.
     private(set) var stallCheckAt = Instant.never
     /// nil: the request is not parked. Most requests never are, so a deadline is made for one that is.
-    private var token: (wait: TokenWait, deadline: Deadline)?
+    private var tokenWait: (wait: TokenWait, deadline: Deadline)?
     /// How long the client may take no byte. Behind the exchange: the end of a response keeps the timeout of its route.
     var writeTimeout = ExchangeWaits.standardWriteTimeout
     /// Reading from the client or the upstream is paused until memory is free.
@@ -99,7 +101,7 @@ struct ExchangeWaits: ~Copyable {
             return .outbound(outbound)
         case .token:
             defer { endToken(on: loop) }
-            return .token(token?.wait)
+            return .token(tokenWait?.wait)
         }
     }
 
@@ -118,16 +120,18 @@ struct ExchangeWaits: ~Copyable {
 
     // MARK: A token
 
+    var token: TokenWait? { tokenWait?.wait }
+
     /// - Parameter owner: is told at `instant`.
     mutating func begin(_ wait: TokenWait, until instant: Instant, owner: Watcher, on loop: EventLoop) {
-        let deadline = token?.deadline ?? Deadline(of: owner, for: Purpose.token.rawValue)
-        token = (wait, deadline)
+        let deadline = tokenWait?.deadline ?? Deadline(of: owner, for: Purpose.token.rawValue)
+        tokenWait = (wait, deadline)
         loop.set(deadline, at: instant)
     }
 
     mutating func endToken(on loop: EventLoop) {
-        if let deadline = token?.deadline { loop.drop(deadline) }
-        token = nil
+        if let deadline = tokenWait?.deadline { loop.drop(deadline) }
+        tokenWait = nil
     }
 
     // MARK: The response's body

@@ -1,5 +1,16 @@
-/// The trailers of a request on a stream of HTTP/2. They stand behind the last chunk of an upstream's body.
+import LanyardFoundations
+
+/// The trailers of a request. They stand behind the last chunk of an upstream's body, or end an upstream's stream.
 extension RequestInput {
+    /// Keeps the bytes of a trailer section of chunks that the last `consume` found in `input`. Its reader has bounded them.
+    mutating func keepTrailers(in input: UnsafeMutableRawBufferPointer) {
+        let place = body.trailerBytes
+        guard !place.isEmpty else { return }
+        var text = trailers.map { Array($0.bytes) } ?? []
+        text += UnsafeRawBufferPointer(input)[place]
+        text.withUnsafeBytes { keepTrailers($0) }
+    }
+
     /// Trailers follow the body.
     var hasTrailers: Bool { trailers != nil }
 

@@ -105,9 +105,12 @@ struct RequestInput: ~Copyable {
 
     /// Reads the head of a stream of HTTP/2, which the codec has written as text: the rules are those of any head.
     ///
-    /// - Parameter isWhole: no body follows.
+    /// - Parameters:
+    ///   - isWhole: no body follows.
+    ///   - isNeverIndexed: the client has forbidden to index some of its fields.
     mutating func readHead(
-        _ text: UnsafeRawBufferPointer, isWhole: Bool, _ limits: HeadLimits, at now: Instant, in shard: ShardCore
+        _ text: UnsafeRawBufferPointer, isWhole: Bool, isNeverIndexed: Bool, _ limits: HeadLimits, at now: Instant,
+        in shard: ShardCore
     ) throws(HeadError) {
         beganAt = now
         let buffer = ownBuffer(of: shard)
@@ -121,6 +124,7 @@ struct RequestInput: ~Copyable {
         }
         guard head.framing != .chunked else { throw .malformed("a Transfer-Encoding in HTTP/2") }
         head.isHTTP2 = true
+        if isNeverIndexed { head.traits.insert(.neverIndexed) }
         adopt(head, limits)
     }
 
@@ -197,6 +201,18 @@ struct RequestInput: ~Copyable {
 
     /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
     var upgradeObstacle: UpgradeObstacle? { admission.upgradeObstacle }
+
+    /// The request is one of gRPC, which needs trailers (gRPC over HTTP/2, "Requests"). That of browsers (`application/grpc-web`) does not.
+    var isGRPC: Bool {
+        guard head.isHTTP2, head.kind == .post, let (bytes, lines) = keptHeadBytes else { return false }
+        return GRPC.isCall(lines, in: bytes)
+    }
+
+    /// When a call of gRPC has used its `grpc-timeout`; nil: it is no call, or has none (H45).
+    var callDeadline: Instant? {
+        guard isGRPC, let (bytes, lines) = keptHeadBytes else { return nil }
+        return GRPC.timeout(lines, in: bytes).map { beganAt + $0 }
+    }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: ShardCore) -> RequestID {
@@ -303,6 +319,7 @@ struct RequestInput: ~Copyable {
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         do throws(HeadError) {
             let found = try body.consume(input)
+            if body.framing == .chunked { keepTrailers(in: input) }
             if message.isWanted { message.read(found.data) }
             return found
         } catch {

@@ -12,6 +12,12 @@ struct ResponseRelay: ~Copyable {
         init(_ reader: ResponseReader, _ table: FieldTable) { (self.reader, self.table) = (reader, table) }
     }
 
+    /// What the frames of a head say besides its fields.
+    private struct StreamHead {
+        var ends = false
+        var isNeverIndexed = false
+    }
+
     /// nil: no head, or a whole one, was read.
     private var partialHead: PartialHead?
     /// The bytes of an incomplete head. Behind a body: of the trailer section.
@@ -24,6 +30,8 @@ struct ResponseRelay: ~Copyable {
     private(set) var isInBody = false
     /// Trailers of the upstream are relayed.
     private(set) var keepsTrailers = false
+    /// Of the latest head on a stream of HTTP/2.
+    private var streamHead = StreamHead()
     /// The body is delimited by the close of the client's connection: a truncation must be a reset.
     private(set) var isDelimitedByClose = false
     private var body = ResponseBody(.none, delivery: .raw)
@@ -52,7 +60,18 @@ struct ResponseRelay: ~Copyable {
     mutating func expectHead() {
         endInterim()
         isInBody = false
+        streamHead = StreamHead()
     }
+
+    /// A head of a stream of HTTP/2 has come.
+    mutating func noteHead(ends: Bool, isNeverIndexed: Bool) {
+        streamHead = StreamHead(ends: ends, isNeverIndexed: isNeverIndexed)
+    }
+
+    /// No body follows the head of a stream.
+    var endsWithHead: Bool { streamHead.ends }
+    /// The upstream has forbidden to index some of the head's fields.
+    var isNeverIndexed: Bool { streamHead.isNeverIndexed }
 
     /// Drops what was buffered.
     mutating func discard() {
@@ -111,15 +130,26 @@ struct ResponseRelay: ~Copyable {
     /// - Parameters:
     ///   - head: the request's.
     ///   - trailers: the limits of the trailer section.
-    mutating func beginBody(of response: ResponseHead, to head: RequestHead, trailers: HeadLimits) {
+    ///   - isStream: frames delimit the body.
+    mutating func beginBody(
+        of response: ResponseHead, to head: RequestHead, trailers: HeadLimits, isStream: Bool = false
+    ) {
         let hasUnknownEnd = response.framing.isOpenEnded
         let delivery: ResponseBody.Delivery =
             head.isHTTP2 ? .framed : hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
         isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
-        keepsTrailers = response.framing == .chunked && (head.isHTTP2 || head.wantsTrailers && delivery == .chunked)
-        body = ResponseBody(response.framing, delivery: delivery, trailers: trailers)
+        keepsTrailers =
+            (response.framing == .chunked || isStream) && (head.isHTTP2 || head.wantsTrailers && delivery == .chunked)
+        body = ResponseBody(isStream ? .untilClose : response.framing, delivery: delivery, trailers: trailers)
+        body.endsWithNext = endsWithHead
         isInBody = true
     }
+
+    /// The end of the stream has come: the next bytes of the body are its last ones.
+    mutating func expectEnd() { body.endsWithNext = true }
+
+    /// A trailer section of a stream has come, as text.
+    mutating func keepTrailers(_ text: UnsafeRawBufferPointer) { if keepsTrailers { partial.append(text) } }
 
     /// The head, of which `status` is the status, is relayed now.
     mutating func beginRelay(_ status: Int) { self.status = status }

@@ -76,6 +76,14 @@ struct UpstreamAttempt: ~Copyable {
         }
     }
 
+    /// The same of HTTP/2; nil: HTTP/1.1, or none.
+    @inline(__always) var stream: UpstreamStream? {
+        switch lease {
+        case .some(let lease): lease.stream
+        case .none: nil
+        }
+    }
+
     /// The request and the connection part.
     mutating func detach() -> UpstreamLease? {
         isContinueDue = false
@@ -85,9 +93,28 @@ struct UpstreamAttempt: ~Copyable {
 
     /// No byte is queued for the upstream, and it takes further ones. False without a connection.
     var isFlushed: Bool {
+        if let stream { return stream.isFlushed }
         guard let connection else { return false }
         return connection.stream.isFlushed && !connection.stream.isBroken
     }
+
+    /// Some bytes of the request are queued.
+    var hasQueue: Bool {
+        if let stream { return !stream.isFramed }
+        return connection.map { !$0.stream.isFlushed } ?? false
+    }
+
+    /// Bytes of the request that the upstream has not taken. 0 without a connection.
+    var queuedBytes: Int { stream?.queuedBytes ?? connection?.stream.queuedBytes ?? 0 }
+
+    /// The upstream must take some bytes from now on.
+    func restartProgress() {
+        if let stream { return stream.restartProgress() }
+        connection?.stream.restartProgress()
+    }
+
+    /// The upstream has taken some bytes since the last check.
+    func hasProgress() -> Bool { stream?.hasProgress() ?? connection?.stream.checkProgress().isProgress ?? false }
 
     /// The request has ended.
     mutating func endRequest() {

@@ -21,6 +21,9 @@ struct RequestBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
+    /// The offsets of trailer bytes in the last `consume`.
+    var trailerBytes: Range<Int> { chunks?.trailerBytes ?? 0..<0 }
+
     /// Bytes of the next read: what is left, and at most 64 KiB of what follows the body (http-connections.md 9.3).
     var readSize: Int { ReadSize.standard + min(left, ReadSize.large - ReadSize.standard) }
 
@@ -66,6 +69,8 @@ struct ResponseBody {
     /// nil: the body has no chunks.
     private var chunks: ChunkedReader?
     private(set) var isEnded: Bool
+    /// The end of the stream has come: the bytes of the next `consume` are the last ones.
+    var endsWithNext = false
 
     /// - Parameter trailers: the limits of the trailer section.
     @inline(__always)
@@ -86,7 +91,9 @@ struct ResponseBody {
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         switch framing {
         case _ where isEnded, .none: return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0]))
-        case .untilClose: return (bytes.count, UnsafeRawBufferPointer(bytes))
+        case .untilClose:
+            isEnded = endsWithNext
+            return (bytes.count, UnsafeRawBufferPointer(bytes))
         case .length:
             let count = min(left, bytes.count)
             left -= count

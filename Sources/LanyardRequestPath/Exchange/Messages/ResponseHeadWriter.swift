@@ -15,6 +15,8 @@ struct ResponseHeadWriter: ~Copyable {
     let clientMinorVersion: Int
     let isResponseToHead: Bool
     let isClientHTTP2: Bool
+    /// The upstream's head had no place for a reason.
+    var lacksReason = false
     /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
 
@@ -72,6 +74,11 @@ struct ResponseHeadWriter: ~Copyable {
 
     /// The status line: the first line of a run if it has the form in which Lanyard writes it, else it is written.
     private func start<Sink: HeadSink & ~Copyable>(_ out: inout Sink) -> LineRun {
+        if lacksReason {
+            let phrase = ReasonPhrase.of(head.status)
+            out.beginResponse(head.status, reason: Bytes(start: phrase.utf8Start, count: phrase.utf8CodeUnitCount))
+            return LineRun(in: bytes)
+        }
         if Sink.copiesLines, head.reason.lowerBound == Self.reasonStart, bytes[Self.minorVersion] == UInt8(ascii: "1"),
             bytes[Self.reasonStart - 1] == 0x20
         {

@@ -6,7 +6,6 @@ import LanyardSettings
 final class ShardMemory {
     /// Buffers kept for the next request.
     private static let spareBuffersMax = 256
-    private static let spareTurnBuffersMax = 16
 
     /// Counts all of it, for the process.
     let budget: BufferBudget
@@ -22,25 +21,24 @@ final class ShardMemory {
     private var responseFieldsMax: Int
     private var spareBuffers: [RequestBuffer] = []
     private let paused: PausedReaders
-    /// The buffer for one read of a connection of HTTP/2; its events refer to it while what they bring is forwarded.
-    private var framesRoom: UnsafeMutableRawBufferPointer?
-    private var workspace: HTTP2Workspace?
-    private var spareTurnBuffers: [TurnBuffer] = []
+    /// Of clients' connections.
+    let clientFrames: FrameMemory
+    /// Of upstreams' connections.
+    let upstreamFrames: FrameMemory
 
     init(budget: BufferBudget, _ configuration: ServedConfiguration, on loop: EventLoop) {
         self.budget = budget
         scratch = .allocate(byteCount: ReadSize.large, alignment: 64)
         tls = TLSWorkspace(budget: budget)
+        clientFrames = FrameMemory(budget: budget, on: loop)
+        upstreamFrames = FrameMemory(budget: budget, on: loop)
         fieldsMax = configuration.limits.headerFieldsMax
         responseFieldsMax = configuration.responseLimits.fieldsMax
         responseTable = Self.responseTable(responseFieldsMax, budget)
         paused = PausedReaders(loop: loop, budget: budget)
     }
 
-    deinit {
-        scratch.deallocate()
-        framesRoom?.deallocate()
-    }
+    deinit { scratch.deallocate() }
 
     /// Another configuration is served: its limits hold for what is made from now on.
     func adopt(_ configuration: ServedConfiguration) {
@@ -85,36 +83,11 @@ final class ShardMemory {
         return nil
     }
 
-    // MARK: HTTP/2
-
-    /// The memory of the codec's events; nil: there is none.
-    func http2Workspace() -> HTTP2Workspace? {
-        let workspace = workspace ?? HTTP2Workspace()
-        self.workspace = workspace
-        return workspace
-    }
-
-    /// As `room`, for the frames of a connection.
-    func roomForFrames(of reader: some PausableReader) -> UnsafeMutableRawBufferPointer? {
-        guard let room = room(for: reader, upTo: ReadSize.large) else { return nil }
-        let whole = framesRoom ?? .allocate(byteCount: ReadSize.large, alignment: 64)
-        framesRoom = whole
-        return UnsafeMutableRawBufferPointer(rebasing: whole[0..<room.count])
-    }
-
-    /// For the frames of a turn.
-    func acquireTurnBuffer() -> TurnBuffer { spareTurnBuffers.popLast() ?? TurnBuffer() }
-
-    func release(_ buffer: TurnBuffer) {
-        guard spareTurnBuffers.count < Self.spareTurnBuffersMax, !budget.isUnder(.optionalFreed) else { return }
-        buffer.clear()
-        spareTurnBuffers.append(buffer)
-    }
-
     /// Optional memory is freed.
     func releaseSpare() {
         spareBuffers.removeAll()
-        spareTurnBuffers.removeAll()
+        clientFrames.releaseSpare()
+        upstreamFrames.releaseSpare()
         tls.releaseAll()
     }
 }

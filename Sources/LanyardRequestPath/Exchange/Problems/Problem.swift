@@ -297,6 +297,33 @@ package struct Problem: Equatable, Sendable {
 
     package static let upstreamTerminated = unreachable(
         "The upstream closed the connection without a response.", error: "connection_terminated")
+    package static let upstreamUnprocessed = unreachable(
+        "The upstream has processed nothing of the request: it refuses streams, or is closing its connections.",
+        error: "connection_terminated")
+
+    package static let upstreamReset = unreachable(
+        "The upstream has reset the request's stream without a response.", error: "http_response_incomplete")
+
+    /// The route's upstream is known to take no head as long as the one that would be sent (H38).
+    ///
+    /// - Parameters:
+    ///   - bytes: of the list of fields.
+    ///   - token: bytes of the access token among them.
+    ///   - bytesMax: what the upstream has announced.
+    static func upstreamTakesNoSuchHead(bytes: Int, token: Int, max bytesMax: Int) -> Problem {
+        unreachable(
+            "The upstream takes \(bytesMax) bytes of header fields, and this request has \(bytes), \(token) of them in its "
+                + "token: raise the server's limit (grpc.max_metadata_size of gRPC), or ask for a smaller token.",
+            error: "http_request_error", needsOperator: true)
+    }
+
+    static let callTimeout = timeout(
+        "grpc-timeout of the call has passed while it waited for a token.", error: "http_response_timeout")
+
+    /// gRPC needs trailers, which its servers send over HTTP/2 alone (H13).
+    static let grpcNeedsHTTP2 = unreachable(
+        "gRPC needs HTTP/2, and the upstream speaks HTTP/1.1: set protocol: http2 of the route if its server speaks HTTP/2.",
+        error: "http_protocol_error", needsOperator: true)
     package static let upstreamIncomplete = invalid(
         "The upstream's response ended early.", error: "http_response_incomplete")
     package static let upstreamResponseTimeout = timeout(

@@ -16,11 +16,14 @@ struct ProblemWriter {
     ///
     /// - Returns: the body, which follows it; nil: none does.
     func writeHead(into out: inout some HeadSink & ~Copyable) -> JSONWriter? {
-        let body =
-            switch form {
-            case .problem: problem.json(instance: requestID.description)
-            case .jsonRPC: problem.jsonRPC(instance: requestID.description)
-            }
+        let body: JSONWriter
+        switch form {
+        case .problem: body = problem.json(instance: requestID.description)
+        case .jsonRPC: body = problem.jsonRPC(instance: requestID.description)
+        case .grpc:
+            writeTrailersOnly(into: &out)
+            return nil
+        }
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
         out.beginResponse(problem.status, problem.title)
         out.writeField("Content-Type", "\(form.contentType)")
@@ -35,6 +38,19 @@ struct ProblemWriter {
         out.writePersistence(closes: closes, clientMinorVersion: clientMinorVersion)
         out.endHead()
         return isResponseToHead ? nil : body
+    }
+}
+
+extension ProblemWriter {
+    /// A call of gRPC that Lanyard ends: its status stands in a head that ends the stream.
+    private func writeTrailersOnly(into out: inout some HeadSink & ~Copyable) {
+        out.beginResponse(200, "OK")
+        out.writeField("Content-Type", "\(form.contentType)")
+        out.writeField("grpc-status", decimal: problem.grpcStatus)
+        GRPC.writeMessage("\(problem.title): \(problem.detail)", into: &out)
+        context.writeDate(&out)
+        out.writeField("Proxy-Status", "lanyard; error=\(problem.error)")
+        out.endHead()
     }
 }
 

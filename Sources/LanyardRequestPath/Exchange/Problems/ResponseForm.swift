@@ -3,12 +3,15 @@ import LanyardFoundations
 /// The form of a response of Lanyard's own (http-connections.md 19.5). Clients of MCP show no other than an error of JSON-RPC.
 enum ResponseForm {
     case problem, jsonRPC
+    /// A head alone, of a call of gRPC (H43).
+    case grpc
 
     /// The media type of the body.
     var contentType: String {
         switch self {
         case .problem: ProblemDetail.contentType
         case .jsonRPC: "application/json"
+        case .grpc: "\(GRPC.contentType)"
         }
     }
 }

@@ -78,6 +78,7 @@ final class AccessLog {
             writeOutcome(entry.status, entry.origin, copy unusualEnd, entry.upgradeObstacle, into: &line)
         }
         line.write(decimal: entry.bytes)
+        if entry.isHTTP2 { line.write(layout.http2) }
         writeDuration(from: entry.beganAt, to: entry.endedAt)
         if entry.retries | entry.replays == 0 {
             keepEnding(entry.generation)
@@ -237,6 +238,9 @@ extension AccessLog {
             upgradeDropped: StaticString
         let bytes, duration, retry, replay, generation: StaticString
 
+        /// Of a request on a stream of HTTP/2.
+        var http2: StaticString { quote.utf8CodeUnitCount > 0 ? ",\"protocol\":\"h2\"" : " protocol=h2" }
+
         static let json = Layout(
             start: "{\"time\":\"",
             request: "\",\"level\":\"info\",\"msg\":\"request\",\"event\":\"access\",\"request_id\":\"", quote: "\"",
@@ -358,6 +362,8 @@ struct AccessEntry {
     var upgradeObstacle: UpgradeObstacle?
     /// Bytes of the response's body; of a tunnel those for the client.
     var bytes: Int
+    /// The request came on a stream.
+    var isHTTP2 = false
     var beganAt: Instant
     var endedAt: Instant
     /// Sendings after a stale connection.

@@ -137,6 +137,7 @@ package final class ShardCounters: Sendable {
     package let internalErrors = Counter()
     /// Tunnels that are open.
     let upgraded = Counter()
+    let http2 = (clients: HTTP2Counters(.client), upstreams: HTTP2Counters(.upstream))
     private let countsHandshakes: Bool
 
     /// - Parameter countsHandshakes: a listener has TLS.
@@ -204,7 +205,7 @@ package final class ShardCounters: Sendable {
                     value: Double(counter(of: kind).value)))
         }
         samples += routes.map(\.unauthorizedSample) + replaySamples
-        samples += routes.flatMap(\.upstreamSamples)
+        samples += routes.flatMap(\.upstreamSamples) + http2.clients.samples + http2.upstreams.samples
         samples.append(
             MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
         samples.append(MetricSample("lanyard_upgraded_connections", value: Double(upgraded.value)))

@@ -48,10 +48,8 @@ package final class ServedConfiguration: Sendable {
         self.drainMax = drainMax
     }
 
-    /// Of connections of HTTP/2.
-    var http2Limits: HTTP2Session.Limits {
-        HTTP2Session.Limits(listBytesMax: limits.headerBytesMax, listFieldsMax: limits.headerFieldsMax)
-    }
+    /// Of clients' connections of HTTP/2.
+    var http2Limits: HTTP2Session.Limits { HTTP2Session.Limits(limits.http2, headLimits) }
 
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }

@@ -5,7 +5,7 @@ lists are the keys of numbers and of truth values; a test compares them with the
 {{- define "lanyard.checkTexts" -}}
 {{- $numbers := list "connections_max" "connections_per_peer_max" "gids" "handshakes_max" "header_fields_max"
     "keepalive_probes_max" "login_required_status" "parked_requests_max" "per_hour_max" "reauthenticate_on"
-    "requests_per_connection_max" "response_header_fields_max" "shards" "uids" -}}
+    "requests_max" "requests_per_connection_max" "response_header_fields_max" "shards" "streams_max" "uids" -}}
 {{- $truths := list "access" "allow_link_local" "exit_on_refusal" "exit_on_unreachable" "exit_zero_on_sigterm"
     "expose_tokens" "last_try" "logout" "memory" "unsafe" "unsafe_plain" "unsafe_skip_verify" -}}
 {{- $key := .key -}}

@@ -10,6 +10,8 @@ enum HTTP2End: String, CaseIterable {
     case headerList = "header_list"
     /// A head in too many frames.
     case continuations
+    /// The rest of a head has not come in time (`limits.header_timeout`).
+    case headerTimeout = "header_timeout"
     /// Bytes that are no HTTP/2.
     case malformed
 

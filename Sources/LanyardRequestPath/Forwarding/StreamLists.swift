@@ -1,0 +1,43 @@
+/// The streams of one connection of HTTP/2 to an upstream. Belongs to the connection, which checks the queue.
+struct StreamLists {
+    /// That the codec has open.
+    private(set) var open: [UpstreamStream] = []
+    /// Their bodies wait for a window, or for the socket.
+    var stalled: [UpstreamStream] = []
+    /// Their heads are in the frames of this turn.
+    var fresh: [UpstreamStream] = []
+    /// Closed, and not used any more.
+    var released: [UpstreamStream] = []
+
+    /// The head of the stream is submitted.
+    mutating func add(_ stream: UpstreamStream) {
+        stream.place = open.count
+        open.append(stream)
+        fresh.append(stream)
+    }
+
+    /// The codec has closed the stream.
+    mutating func remove(_ stream: UpstreamStream) {
+        let last = open.removeLast()
+        if last !== stream {
+            open[stream.place] = last
+            last.place = stream.place
+        }
+        stream.place = -1
+        if stream.isStalled { stalled.removeAll { $0 === stream } }
+        if !fresh.isEmpty { fresh.removeAll { $0 === stream } }
+    }
+
+    /// Removes the stalled streams whose bodies are in frames by now.
+    mutating func takeResumed() -> [UpstreamStream] {
+        var resumed: [UpstreamStream] = []
+        stalled.removeAll { stream in
+            stream.takeFramed()
+            guard stream.isFramed else { return false }
+            stream.isStalled = false
+            resumed.append(stream)
+            return true
+        }
+        return resumed
+    }
+}
