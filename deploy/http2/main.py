@@ -19,7 +19,8 @@ from upstream import Upstream
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
-    "life", "clients"]
+    "life", "clients", "upstream_bridges",
+    "upstream_fields"]
 
 
 def options():

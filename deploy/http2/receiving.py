@@ -1,4 +1,4 @@
-"""What a client connection receives: every frame is held against RFC 9113, and put where the rows find it."""
+"""What a connection receives: every frame is held against RFC 9113, and put where the rows find it."""
 
 import struct
 
@@ -24,6 +24,8 @@ class Stream:
         self.is_ended, self.reset, self.is_cancelled = False, None, False
         # Bytes whose window has not been given back.
         self.owed = 0
+        # Names of fields that came as literals never indexed (RFC 7541 6.2.3).
+        self.never_indexed = set()
 
     @property
     def is_over(self):
@@ -45,12 +47,14 @@ class Stream:
 
 
 class Receiver:
-    """The receiving half of `Connection`. A fault of the server, such as DATA beyond a window, raises `Failure`."""
+    """The receiving half of an `Endpoint`. A fault of the other side, such as DATA beyond a window, raises `Failure`."""
+
+    who = "the server"
 
     def __init__(self, secrets):
         self.secrets = secrets
         self.decoder = hpack.Decoder(max_header_list_size=1 << 24)
-        self.input, self.output, self.block = bytearray(), bytearray(), None
+        self.block = None
         self.streams, self.peer, self.own, self.unacknowledged = {}, {}, {}, []
         self.send_window, self.receive_window, self.owed = WINDOW, WINDOW, 0
         self.gives_back, self.acknowledges = True, True
@@ -61,7 +65,7 @@ class Receiver:
         while size - at >= 9:
             length = int.from_bytes(self.input[at:at + 3], "big")
             if length > max(FRAME_SIZE, self.own.get(MAX_FRAME_SIZE, 0)):
-                raise Failure(f"the server sent a frame of {length} bytes: {brief(bytes(self.input[at:at + 60]))}")
+                raise Failure(f"{self.who} sent a frame of {length} bytes: {brief(bytes(self.input[at:at + 60]))}")
             if size - at < 9 + length:
                 break
             kind, flags, number = struct.unpack(">BBI", self.input[at + 3:at + 9])
@@ -92,14 +96,14 @@ class Receiver:
         if kind >= len(TYPES):
             return
         if not self.peer and (kind != SETTINGS or flags & ACK):
-            raise Failure(f"the server's first frame is {TYPES[kind]}, not SETTINGS")
+            raise Failure(f"{self.who}'s first frame is {TYPES[kind]}, not SETTINGS")
         if self.block is not None and (kind != CONTINUATION or number != self.block[0]):
-            raise Failure(f"the server sent {TYPES[kind]} within a header block")
+            raise Failure(f"{self.who} sent {TYPES[kind]} within a header block")
         stream = self.streams.get(number)
         if kind in (DATA, HEADERS, RST_STREAM) and stream is None:
-            raise Failure(f"the server sent {TYPES[kind]} on stream {number}, which is idle")
+            stream = self.open_by_peer(kind, number)
         if kind in (DATA, HEADERS) and stream.is_over:
-            raise Failure(f"the server sent {TYPES[kind]} behind the end of {stream}")
+            raise Failure(f"{self.who} sent {TYPES[kind]} behind the end of {stream}")
         if kind == DATA:
             self.handle_data(stream, flags, payload)
         elif kind == HEADERS:
@@ -108,7 +112,7 @@ class Receiver:
             self.block = (number, flags, payload[5:] if flags & PRIORITISED else payload)
         elif kind == CONTINUATION:
             if self.block is None:
-                raise Failure("the server sent CONTINUATION without HEADERS")
+                raise Failure(f"{self.who} sent CONTINUATION without HEADERS")
             self.block = (number, self.block[1] | flags & END_HEADERS, self.block[2] + payload)
         elif kind == RST_STREAM:
             stream.reset = int.from_bytes(payload, "big")
@@ -127,58 +131,71 @@ class Receiver:
             increment = int.from_bytes(payload, "big")
             target = self if number == 0 else stream
             if target is None or increment == 0 or target.send_window + increment > WINDOW_MAX:
-                raise Failure(f"the server sent WINDOW_UPDATE {increment} on stream {number}")
+                raise Failure(f"{self.who} sent WINDOW_UPDATE {increment} on stream {number}")
             target.send_window += increment
         elif kind == PUSH_PROMISE:
-            raise Failure("the server sent PUSH_PROMISE")
+            raise Failure(f"{self.who} sent PUSH_PROMISE")
         if self.block is not None and self.block[1] & END_HEADERS:
             block, self.block = self.block, None
             self.handle_head(self.streams[block[0]], block[1], block[2])
+
+    def open_by_peer(self, kind, number):
+        raise Failure(f"{self.who} sent {TYPES[kind]} on stream {number}, which is idle")
 
     def handle_data(self, stream, flags, payload):
         size = len(payload)
         stream.receive_window -= size
         self.receive_window -= size
         if size and (stream.receive_window < 0 or self.receive_window < 0):
-            raise Failure(f"the server sent {size} bytes beyond a window: {stream.receive_window} of the stream, "
+            raise Failure(f"{self.who} sent {size} bytes beyond a window: {stream.receive_window} of the stream, "
                           f"{self.receive_window} of the connection are left")
         stream.owed += size
         self.owed += size
         if flags & PADDED:
             payload = payload[1:size - payload[0]]
         if not stream.head:
-            raise Failure("the server sent DATA before a final head")
+            raise Failure(f"{self.who} sent DATA before a final head")
         if stream.trailers is not None:
-            raise Failure("the server sent DATA behind trailers")
+            raise Failure(f"{self.who} sent DATA behind trailers")
         stream.body += payload
         self.check_secrets("DATA", payload)
         self.end(stream, flags)
 
-    def handle_head(self, stream, flags, block):
+    def decode(self, stream, block):
+        """The fields of a block."""
         try:
-            fields = [(bytes(name), bytes(value)) for name, value in self.decoder.decode(block, raw=True)]
+            decoded = self.decoder.decode(block, raw=True)
         except hpack.HPACKError as error:
-            raise Failure(f"the server's header block cannot be read: {error}") from None
+            raise Failure(f"{self.who}'s header block cannot be read: {error}") from None
+        stream.never_indexed |= {bytes(field[0]).decode("latin-1") for field in decoded if not field.indexable}
+        fields = [(bytes(name), bytes(value)) for name, value in decoded]
         for name, value in fields:
             self.check_secrets(name.decode("latin-1"), value)
             if name != name.lower() or name in HOP_BY_HOP:
-                raise Failure(f"the server sent the field {name!r}: {value!r}")
+                raise Failure(f"{self.who} sent the field {name!r}: {value!r}")
+        return fields
+
+    def handle_head(self, stream, flags, block):
+        fields = self.decode(stream, block)
         pseudo = [name for name, _ in fields if name.startswith(b":")]
         if stream.head:
-            if pseudo or not flags & END_STREAM:
-                raise Failure(f"the server sent a second head on stream {stream.number}: {fields}")
-            stream.trailers = fields
+            self.handle_trailers(stream, flags, fields)
         else:
             if pseudo != [b":status"] or fields[0][0] != b":status":
-                raise Failure(f"the server's head has the pseudo-header fields {pseudo}")
+                raise Failure(f"{self.who}'s head has the pseudo-header fields {pseudo}")
             head = (int(fields[0][1]), fields[1:])
             if head[0] >= 200:
                 stream.head = head
             elif flags & END_STREAM or head[0] == 101:
-                raise Failure(f"the server sent {head[0]}{' with END_STREAM' * bool(flags & END_STREAM)}")
+                raise Failure(f"{self.who} sent {head[0]}{' with END_STREAM' * bool(flags & END_STREAM)}")
             else:
                 stream.interim.append(head)
         self.end(stream, flags)
+
+    def handle_trailers(self, stream, flags, fields):
+        if any(name.startswith(b":") for name, _ in fields) or not flags & END_STREAM:
+            raise Failure(f"{self.who} sent a second head on stream {stream.number}: {fields}")
+        stream.trailers = fields
 
     def end(self, stream, flags):
         if flags & END_STREAM:
@@ -187,13 +204,13 @@ class Receiver:
     def handle_settings(self, flags, payload):
         if flags & ACK:
             if not self.unacknowledged:
-                raise Failure("the server sent an ACK of SETTINGS too many")
+                raise Failure(f"{self.who} sent an ACK of SETTINGS too many")
             self.acknowledgements += 1
             self.apply_own(self.unacknowledged.pop(0))
             return
         values = dict(struct.iter_unpack(">HI", payload))
         if values.get(ENABLE_PUSH):
-            raise Failure("the server announces ENABLE_PUSH")
+            raise Failure(f"{self.who} announces ENABLE_PUSH")
         former = self.peer.get(INITIAL_WINDOW_SIZE, WINDOW)
         change = values.get(INITIAL_WINDOW_SIZE, former) - former
         for stream in self.streams.values():

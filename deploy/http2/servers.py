@@ -11,6 +11,7 @@ import sys
 import time
 
 from connection import Connection
+from multiplexed import MultiplexedUpstream
 from rows import Failure, patience
 from upstream import ok, wait_until
 
@@ -36,6 +37,7 @@ class Server:
         self.path = upstream.on(ok, "ok")
         self.log = os.path.join(folder, f"log.{time.monotonic_ns()}")
         self.certificate = self.make_certificate()
+        self.h2 = MultiplexedUpstream(self.certificate)
         self.process = None
         self.start()
 
@@ -73,7 +75,7 @@ class Server:
     def connect(self, *values, **options):
         """A new HTTP/2 connection with these SETTINGS, by prior knowledge."""
         connection = Connection(
-            ("127.0.0.1", self.plain), self.authority, secrets=self.tokens, values=values, **options)
+            ("127.0.0.1", self.plain), self.authority, secrets=self.tokens, values=values, companions=self.h2.channels, **options)
         self.connections.append(connection)
         return connection
 
@@ -95,6 +97,7 @@ class Server:
         for connection in self.connections:
             connection.close()
         self.connections.clear()
+        self.h2.end_row()
 
     def cpu_ticks(self):
         """The CPU time of its processes so far."""
@@ -139,7 +142,8 @@ class Nghttpx(Server):
         arguments = [
             f"--frontend=127.0.0.1,{self.plain};no-tls", f"--frontend=127.0.0.1,{self.secure}",
             f"--backend=127.0.0.1,{self.upstream.port}",
-            f"--backend=127.0.0.1,{self.upstream.narrow_port};/narrow/", "--workers=1", "--no-ocsp", "--conf=/dev/null",
+            f"--backend=127.0.0.1,{self.upstream.narrow_port};/narrow/", f"--backend=127.0.0.1,{self.h2.plain.port};/h2/;proto=h2",
+            f"--backend=127.0.0.1,{self.h2.secure.port};/tls/;tls;proto=h2", "--insecure", "--workers=1", "--no-ocsp", "--conf=/dev/null",
             "--accesslog-file=/dev/null", "--errorlog-file=/dev/stderr", "--log-level=NOTICE"]
         if "idle" in self.options:
             idle = f"{self.options['idle']}s"
@@ -169,15 +173,36 @@ class Lanyard(Server):
             "health": "off", "admin": "off", "limits": limits, "shutdown": {"drain_max": "10s"},
             "identities": {"fixed": {"static": {"token_file": self.token_file}}},
             "users": {"robot": {"identity": "fixed"}},
-            "routes": [
-                {"name": name, "match": {"path": path}, "upstream": f"http://127.0.0.1:{port}", "user": "robot", "host": "client"}
-                for name, path, port in (("all", "/", self.upstream.port), ("narrow", "/narrow", self.upstream.narrow_port))]}
+            "routes": [self.route(*each) for each in (
+                ("all", "/", self.upstream.port), ("narrow", "/narrow", self.upstream.narrow_port))] + self.streams()}
+        # Keys of a row's own server, in place of these.
+        configuration |= self.options.get("keys", {})
         file = self.token_file + ".yaml"
         with open(file, "w", encoding="utf-8") as output:
             json.dump(configuration, output)
         self.run("run", "--config", file)
         self.plain, self.secure = self.wait("two listeners", self.ports)
         self.wait("a response", self.is_ready)
+
+    @staticmethod
+    def route(name, path, port, **keys):
+        return {"name": name, "match": {"path": path}, "upstream": f"http://127.0.0.1:{port}", "user": "robot", "host": "client"} | keys
+
+    def streams(self):
+        """Routes to the HTTP/2 upstream."""
+        plain, settings = self.h2.plain.port, {"protocol": "http2"} | self.options.get("route", {})
+        short = {"timeouts": {"write": "1s", "response_header": "1s", "response_idle": "1s", "connect": "1s"}}
+        secure = {"upstream": f"https://localhost:{self.h2.secure.port}", "tls": {"ca_file": self.certificate[0]}}
+        return [
+            self.route("h2", "/h2", plain, **settings),
+            self.route("host-upstream", "/host-upstream", plain, **settings | {"host": "upstream"}),
+            self.route("host-value", "/host-value", plain, **settings | {"host": {"value": "value.example:81"}}),
+            self.route("short", "/short", plain, **settings | short),
+            self.route("one", "/one", plain, **settings | {"connections_max": 1}),
+            self.route("set", "/set", plain, **settings | {"set_headers": {"X-Set": "fixed"}, "forwarded": "append"}),
+            self.route("tls", "/tls", plain, **secure), self.route("tls-http1", "/tls-http1", plain, **secure, protocol="http1"),
+            self.route("down", "/down", free_port(), **settings),
+            self.route("denied", "/denied", plain, **settings, deny=[{"path": "/denied/secret"}])]
 
     def ports(self):
         lines = [json.loads(line) for line in self.log_text().splitlines() if line.startswith("{") and line.endswith("}")]
