@@ -1,6 +1,7 @@
 """Requests by either protocol, so that one row serves both kinds of clients."""
 
 import socket
+import struct
 
 from channel import Channel
 from frames import CANCEL, INTERNAL_ERROR, headers
@@ -127,6 +128,8 @@ class PlainCall(Channel):
             self.reset = self.ended
 
     def cancel(self):
+        """By a reset: an end alone says that no further request follows (9.4)."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     def __str__(self):

@@ -13,7 +13,8 @@ import time
 import hpack
 
 from channel import Channel, Endpoint, turn
-from frames import FRAME_SIZE, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, PREFACE, TYPES, data, headers, reset, settings
+from frames import (
+    ACK, FRAME_SIZE, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, PREFACE, SETTINGS, TYPES, data, frame, headers, reset)
 from receiving import Stream
 from rows import Failure, patience
 
@@ -81,6 +82,7 @@ class UpstreamConnection(Endpoint):
     def __init__(self, connected, upstream):
         super().__init__(connected, (), upstream.channels)
         self.upstream, self.protocol, self.encoder = upstream, None, hpack.Encoder()
+        self.gives_back, self.acknowledges = upstream.gives_back, upstream.values is not None
         # Requests in their order, those that have something to send, frames as they came, and the highest number.
         self.requests, self.sending, self.frames, self.last = [], {}, [], 0
 
@@ -103,6 +105,12 @@ class UpstreamConnection(Endpoint):
             super().handle_input()
             self.advance()
 
+    def begin_late(self):
+        """The SETTINGS that were held back, with what the proxy's own ones are owed."""
+        self.acknowledges = True
+        self.change_settings(waits=False)
+        self.send(frame(SETTINGS, 0, b"", ACK))
+
     def handle_frame(self, kind, flags, number, payload):
         self.frames.append((TYPES[kind] if kind < len(TYPES) else kind, flags, number, payload))
         super().handle_frame(kind, flags, number, payload)
@@ -118,7 +126,8 @@ class UpstreamConnection(Endpoint):
         request = self.streams[number] = Request(self, number, *self.windows())
         self.requests.append(request)
         limit = self.own.get(MAX_CONCURRENT_STREAMS)
-        if limit is not None and len(self.open_requests()) > limit:
+        # A stream that was opened before the limit was known is the upstream's to refuse.
+        if limit is not None and len(self.open_requests()) > limit and self.acknowledgements:
             raise Failure(f"the proxy opened {len(self.open_requests())} streams where {limit} are allowed")
         return request
 
@@ -227,7 +236,7 @@ class MultiplexedUpstream:
     def begin_row(self):
         # SETTINGS of new connections, or None; bytes behind them; bytes in place of HTTP/2.
         self.values, self.greeting, self.answer = ((INITIAL_WINDOW_SIZE, 1 << 20),), b"", None
-        self.scripts, self.clients = {}, []
+        self.scripts, self.clients, self.gives_back = {}, [], True
 
     def end_row(self):
         """Ends all connections, and waits until the proxy has noticed."""

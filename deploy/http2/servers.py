@@ -175,6 +175,12 @@ class Lanyard(Server):
             "users": {"robot": {"identity": "fixed"}},
             "routes": [self.route(*each) for each in (
                 ("all", "/", self.upstream.port), ("narrow", "/narrow", self.upstream.narrow_port))] + self.streams()}
+        if "no_default" in self.options:
+            configuration["routes"][0]["match"]["path"] = self.path
+        if "signed_out" in self.options:
+            configuration["identities"]["other"] = {"oauth2": {"endpoints": {"token": "http://127.0.0.1:9/token"}, "client_id": "checks"}}
+            configuration["users"]["absent"] = {"identity": "other"}
+            configuration["routes"].append(self.route("signed-out", "/signed-out", self.h2.plain.port, protocol="http2", user="absent"))
         # Keys of a row's own server, in place of these.
         configuration |= self.options.get("keys", {})
         file = self.token_file + ".yaml"
