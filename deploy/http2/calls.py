@@ -15,16 +15,19 @@ class PlainCall(Channel):
         super().__init__(socket.create_connection(("127.0.0.1", server.plain), timeout=patience()), server.h2.channels)
         server.connections.append(self)
         server.h2.clients.append(self)
-        self.secrets, self.method = server.tokens, method
+        self.secrets, self.authority, self.tunnel = server.tokens, server.authority, None
+        self.begin(path, *fields, method=method, body=body, end=end, length=length, expected=expected)
+
+    def begin(self, path, *fields, method="GET", body=None, end=True, length=None, expected=False):
+        """Sends a request; a further one once the response is complete."""
+        self.method = method
         self.interim, self.head, self.trailers, self.body = [], None, None, bytearray()
         self.is_ended, self.reset, self.left, self.is_chunked = False, None, None, False
-        # Bytes of a tunnel.
-        self.tunnel = None
         self.has_length = length is not None or body is not None and end
         has_body = body is not None
         framing = [("Content-Length", length if length is not None else len(body))] if has_body and self.has_length else (
             [("Transfer-Encoding", "chunked")] if has_body else [])
-        lines = [("Host", server.authority), *fields, *framing]
+        lines = [("Host", self.authority), *fields, *framing]
         self.send(f"{method} {path} HTTP/1.1\r\n".encode(), *(f"{name}: {value}\r\n".encode("latin-1") for name, value in lines), b"\r\n")
         if has_body and not expected:
             self.put(body, end)

@@ -20,8 +20,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
     "life", "clients", "upstream_bridges",
-    "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_windows", "upstream_life",
-    "upstream_grpc"]
+    "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
+    "upstream_grpc", "upstream_reuse"]
 
 
 def options():

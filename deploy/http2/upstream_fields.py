@@ -2,7 +2,7 @@
 
 from calls import StreamCall, both, complete, served
 from multiplexed import answer, ok
-from rows import Failure, expect, row
+from rows import Failure, expect, row, table
 
 DROPPED = ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "host")
 
@@ -160,7 +160,7 @@ def replay(server, kind):
         expect("the replay's token", [f"Bearer {server.token}"], server.h2.request(path, 1).values("authorization"))
 
 
-@both("H45", "a call of gRPC that is refused with grpc-status 16 in its head is sent again with the renewed token")
+@table("H45", {"http2": ("HTTP/2 to HTTP/2: a call of gRPC that is refused with grpc-status 16 in its head is sent again with the renewed token", StreamCall)})
 def replay_call(server, kind):
     def script(request):
         def end(request):
