@@ -22,7 +22,7 @@ class PlainCall(Channel):
         """Sends a request; a further one once the response is complete."""
         self.method = method
         self.interim, self.head, self.trailers, self.body = [], None, None, bytearray()
-        self.is_ended, self.reset, self.left, self.is_chunked = False, None, None, False
+        self.is_ended, self.reset, self.left, self.is_chunked, self.is_cancelled = False, None, None, False, False
         self.has_length = length is not None or body is not None and end
         has_body = body is not None
         framing = [("Content-Length", length if length is not None else len(body))] if has_body and self.has_length else (
@@ -132,6 +132,7 @@ class PlainCall(Channel):
 
     def cancel(self):
         """By a reset: an end alone says that no further request follows (9.4)."""
+        self.is_cancelled = True
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 
+from peers import PEERS
 from rows import PATIENCE, ROWS, SHORT_PATIENCE, Failure, Skipped, waits
 from servers import SERVERS
 from upstream import Upstream
@@ -21,7 +22,7 @@ MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
     "life", "clients", "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
-    "upstream_grpc", "upstream_reuse"]
+    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random"]
 
 
 def options():
@@ -64,6 +65,8 @@ def main():
     chosen = options()
     for module in MODULES:
         importlib.import_module(module)
+    for row in ROWS:
+        row.peer = row.peer or next((text for names, text in PEERS if row.name.startswith(names)), None)
     rows = [row for row in ROWS if not chosen.filter or any(
         text in f"{row.name} {row.rule} {row.title}" for text in chosen.filter)]
     if chosen.list:

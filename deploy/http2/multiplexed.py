@@ -46,6 +46,8 @@ class MultiplexedUpstream:
         context.set_alpn_protocols(["h2", "http/1.1"])
         self.tls, self.plain, self.secure = context, Listener(self), Listener(self, context)
         self.numbers, self.connections = itertools.count(1), []
+        # Lanyard sends :authority and never host (H9).
+        self.demands_authority = True
         self.begin_row()
 
     def begin_row(self):

@@ -4,7 +4,7 @@ import hpack
 
 from channel import Endpoint
 from frames import (
-    ACK, FRAME_SIZE, HEADERS, MAX_CONCURRENT_STREAMS, PREFACE, SETTINGS, TYPES, data, frame, headers, reset)
+    ACK, FRAME_SIZE, HEADERS, MAX_CONCURRENT_STREAMS, PREFACE, RST_STREAM, SETTINGS, TYPES, data, frame, headers, reset)
 from receiving import Stream
 from rows import Failure
 
@@ -110,6 +110,9 @@ class UpstreamConnection(Endpoint):
         return sum(frame[0] == name and number in (None, frame[2]) for frame in self.frames)
 
     def open_by_peer(self, kind, number):
+        if kind == RST_STREAM and number % 2 == 0:
+            # A refused promise.
+            return Request(self, number, *self.windows())
         if kind != HEADERS or number % 2 == 0 or number <= self.last:
             raise Failure(f"the proxy sent {TYPES[kind]} on stream {number} behind stream {self.last}")
         self.last = number
@@ -138,9 +141,13 @@ class UpstreamConnection(Endpoint):
     def check_head(self, fields):
         names = [name for name, _ in fields]
         pseudo = [name for name in names if name.startswith(b":")]
-        if sorted(pseudo) != [b":authority", b":method", b":path", b":scheme"] or pseudo != names[:4]:
+        wanted = [b":authority", b":method", b":path", b":scheme"]
+        if not self.upstream.demands_authority:
+            # RFC 9113 8.3.1 permits host in its place.
+            wanted = wanted[b":authority" not in pseudo:]
+        if sorted(pseudo) != wanted or pseudo != names[:len(wanted)]:
             raise Failure(f"the proxy's head has the pseudo-header fields {pseudo}")
-        if b"host" in names or dict(fields).get(b"te", b"trailers") != b"trailers":
+        if b"host" in names and self.upstream.demands_authority or dict(fields).get(b"te", b"trailers") != b"trailers":
             raise Failure(f"the proxy sent host or te: {fields}")
 
     def end(self, stream, flags):

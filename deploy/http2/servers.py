@@ -139,6 +139,7 @@ class Nghttpx(Server):
 
     def start(self):
         self.plain, self.secure = free_port(), free_port()
+        self.h2.demands_authority = False
         arguments = [
             f"--frontend=127.0.0.1,{self.plain};no-tls", f"--frontend=127.0.0.1,{self.secure}",
             f"--backend=127.0.0.1,{self.upstream.port}",

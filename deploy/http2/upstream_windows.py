@@ -173,7 +173,7 @@ def small(server, kind):
     server.h2.gives_back = False
     for connection in server.h2.connections:
         connection.gives_back = False
-    call = kind(server, path, method="POST", body=pattern(0, 5000), length=5000, end=False)
+    call = kind(server, path, method="POST", body=pattern(0, 5000))
     request = server.h2.request(path)
     connection = request.connection
     server.h2.until("10 bytes", lambda: len(request.body) >= 10)
