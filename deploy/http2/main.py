@@ -22,7 +22,7 @@ MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
     "life", "clients", "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
-    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random"]
+    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest"]
 
 
 def options():

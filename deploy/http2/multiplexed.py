@@ -53,7 +53,7 @@ class MultiplexedUpstream:
     def begin_row(self):
         # SETTINGS of new connections, or None; bytes behind them; bytes in place of HTTP/2.
         self.values, self.greeting, self.answer = ((INITIAL_WINDOW_SIZE, 1 << 20),), b"", None
-        self.scripts, self.clients, self.gives_back = {}, [], True
+        self.scripts, self.seen, self.clients, self.gives_back = {}, {}, [], True
 
     def end_row(self):
         """Ends all connections, and waits until the proxy has noticed."""
@@ -90,12 +90,14 @@ class MultiplexedUpstream:
         return path
 
     def begin(self, request):
+        self.seen.setdefault(request.path.split("?")[0], []).append(request)
         self.scripts.get(request.path.split("?")[0], not_found)(request)
 
     def requests(self, path=None):
-        """What has come so far for the path, in the order of the connections."""
-        return [request for connection in self.connections for request in connection.requests
-                if request.head and path in (None, request.path.split("?")[0])]
+        """What has come so far, for the path or for all."""
+        if path:
+            return self.seen.get(path, [])
+        return [request for requests in self.seen.values() for request in requests]
 
     def until(self, what, ready, seconds=None):
         deadline = time.monotonic() + (seconds or patience())

@@ -20,6 +20,7 @@ PEERS = tuple((tuple(names.split()), reason) for names, reason in (
     ("upstream_fields/long_head", "sorts fields"),
     ("upstream_malformed/heads upstream_malformed/no_http2 upstream_malformed/silent", NO_PROBLEM),
     ("upstream_malformed/frames.interims upstream_malformed/floods", "has no such limit"),
+    ("upstream_malformed/frames.push upstream_malformed/frames_plain", "refuses the promised stream"),
     ("upstream_sharing/before_settings", "refuses what is above the limit"),
     ("upstream_sharing/limit_one_waits upstream_sharing/limit_zero", OWN_ROUTE),
     ("upstream_sharing/limit_one_refuses upstream_sharing/refused", NO_REPEAT),
@@ -28,6 +29,7 @@ PEERS = tuple((tuple(names.split()), reason) for names, reason in (
     ("upstream_ends/gone", "resets with INTERNAL_ERROR in place of CANCEL"),
     ("upstream_windows/no_window", OWN_ROUTE),
     ("upstream_windows/overflow", NO_PROBLEM),
+    ("upstream_windows/stalled_uploads", "its window of a client's connection is 65,535 bytes"),
     ("upstream_life/silent upstream_life/prob upstream_life/requests_max upstream_life/max_age upstream_life/drain.http1", OWN_ROUTE),
     ("upstream_grpc/unary upstream_grpc/streaming upstream_grpc/trailers_only upstream_grpc/torn", None),
     ("upstream_grpc/", NO_GRPC),
@@ -35,5 +37,7 @@ PEERS = tuple((tuple(names.split()), reason) for names, reason in (
     ("upstream_reuse/waiting_goaway upstream_reuse/list_size upstream_reuse/reload", OWN_ROUTE),
     ("upstream_reuse/secure_http1_alone", ONE_PROTOCOL),
     ("upstream_reuse/many", NO_REPEAT),
+    ("upstream_times/kept_reset", NO_REPEAT),
     ("upstream_times/kept", None),
+    ("upstream_honest/goaway_closed", NO_GRPC),
     ("upstream_times/", OWN_ROUTE)))

@@ -120,7 +120,7 @@ class UpstreamConnection(Endpoint):
         self.requests.append(request)
         limit = self.own.get(MAX_CONCURRENT_STREAMS)
         # A stream that was opened before the limit was known is the upstream's to refuse.
-        if limit is not None and len(self.open_requests()) > limit and self.acknowledgements:
+        if limit is not None and self.acknowledgements and len(self.open_requests()) > limit:
             raise Failure(f"the proxy opened {len(self.open_requests())} streams where {limit} are allowed")
         return request
 

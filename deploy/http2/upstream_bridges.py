@@ -2,7 +2,7 @@
 
 from calls import both, complete, cut, problem, served
 from frames import CANCEL, INTERNAL_ERROR, NO_ERROR, data, headers
-from multiplexed import answer, echo, ok
+from multiplexed import echo, ok
 from rows import Failure, expect, table
 from upstream import MIB, pattern
 
@@ -266,8 +266,8 @@ def torn_early(server, kind):
 
 @both("H15", "content-length of the upstream that its DATA does not match: less, more, none, and with trailers")
 def mismatch(server, kind):
-    cases = {"less": [(b"x" * 9, True, None)], "more": [(b"x" * 11, True, None)], "more later": [(b"x" * 6, False, None), (b"x" * 5, False, None)],
-             "trailers": [(b"x" * 4, True, SUM)]}
+    cases = {"less": [(b"x" * 9, True, None)], "more": [(b"x" * 11, True, None)],
+             "more later": [(b"x" * 6, False, None), (b"x" * 5, False, None)], "trailers": [(b"x" * 4, True, SUM)]}
     for name, pieces in cases.items():
         def script(request, pieces=pieces):
             request.respond(200, ("content-length", "10"))

@@ -53,7 +53,8 @@ def secure_http1(server):
 def hop_by_hop(server, kind):
     fields = [("x-end", "1"), ("te", "trailers")]
     if kind.__name__ == "PlainCall":
-        fields += [("Connection", "x-mine, keep-alive, te"), ("X-Mine", "1"), ("Keep-Alive", "timeout=5"), ("Proxy-Connection", "keep-alive")]
+        fields += [("Connection", "x-mine, keep-alive, te"), ("X-Mine", "1"), ("Keep-Alive", "timeout=5"),
+                   ("Proxy-Connection", "keep-alive")]
     request = seen(server, kind, *fields)
     expect("x-end and te", (["1"], ["trailers"]), (request.values("x-end"), request.values("te")))
     expect("fields of the connection", [], [name for name, _ in request.head[1] if name.decode() in (*DROPPED, "x-mine")])
@@ -88,7 +89,8 @@ def credential(server, kind):
 
 @both("H18", "a client's own authorization never reaches the upstream, whatever it looks like")
 def own_authorization(server, kind):
-    for extra in ([("authorization", "Basic a"), ("authorization", "b")], [("Authorization", "x" * 900)], [("proxy-authorization", "mine")]):
+    for extra in ([("authorization", "Basic a"), ("authorization", "b")], [("Authorization", "x" * 900)],
+                  [("proxy-authorization", "mine")]):
         request = seen(server, kind, *extra)
         expect("authorization", [f"Bearer {server.token}"], request.values("authorization"))
 
@@ -160,7 +162,8 @@ def replay(server, kind):
         expect("the replay's token", [f"Bearer {server.token}"], server.h2.request(path, 1).values("authorization"))
 
 
-@table("H45", {"http2": ("HTTP/2 to HTTP/2: a call of gRPC that is refused with grpc-status 16 in its head is sent again with the renewed token", StreamCall)})
+@table("H45", {"http2": (
+    "HTTP/2 to HTTP/2: a call of gRPC that is refused with grpc-status 16 in its head is sent again with the renewed token", StreamCall)})
 def replay_call(server, kind):
     def script(request):
         def end(request):

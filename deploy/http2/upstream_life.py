@@ -146,7 +146,8 @@ def probed_cancelled(server):
         complete(StreamCall(server, path, connection=connection))
 
 
-@row("H34", "requests_max: a connection carries so many requests, and the next one has another", own={"keys": {"http2": {"requests_max": 3}}})
+@row("H34", "requests_max: a connection carries so many requests, and the next one has another",
+     own={"keys": {"http2": {"requests_max": 3}}})
 def requests_max(server):
     connection, path = server.connect(), server.h2.on(ok)
     for _ in range(7):
@@ -168,7 +169,8 @@ def requests_max_at_once(server):
         complete(call)
 
 
-@row("H34", "max_age: an old connection takes no further request, and its open stream ends in order", own={"keys": {"http2": {"max_age": "1s"}}})
+@row("H34", "max_age: an old connection takes no further request, and its open stream ends in order",
+     own={"keys": {"http2": {"max_age": "1s"}}})
 def max_age(server):
     connection = server.connect()
     path, open_path = server.h2.on(ok), server.h2.on()

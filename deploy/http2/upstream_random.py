@@ -1,9 +1,10 @@
-"""Clients, streams and connections that begin, stop and end in any order: no response is another's, and nothing looks complete that is not."""
+"""Clients, streams and connections that begin and end in any order: no response is another's, and what is cut never looks complete."""
 
 import random
 
 from calls import KINDS, served
-from frames import CANCEL, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, MAX_CONCURRENT_STREAMS, NO_ERROR, REFUSED_STREAM, goaway, ping, window_update
+from frames import (
+    CANCEL, INITIAL_WINDOW_SIZE, INTERNAL_ERROR, MAX_CONCURRENT_STREAMS, NO_ERROR, REFUSED_STREAM, goaway, ping, window_update)
 from rows import Failure, table
 
 STEPS, OPEN_MAX = 1200, 40
@@ -143,7 +144,8 @@ class Play:
             raise Failure(f"{failure}; left are {left[:3]}, at the upstream {at_upstream[:3]}") from None
 
 
-@table("H17", {f"seed{seed}": (f"seed {seed}: {STEPS} steps of clients, streams and connections in any order", seed) for seed in range(1, 9)})
+@table("H17", {f"seed{seed}": (f"seed {seed}: {STEPS} steps of clients, streams and connections in any order", seed)
+               for seed in range(1, 9)})
 def steps(server, seed):
     play = Play(server, seed)
     for _ in range(STEPS):

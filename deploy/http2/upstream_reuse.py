@@ -145,7 +145,8 @@ def secure_http1_alone(server):
             server.h2.end_row()
 
 
-@table("H14", {"zero": ("HEADER_TABLE_SIZE of 0", 0), "small": ("HEADER_TABLE_SIZE of 100", 100), "large": ("HEADER_TABLE_SIZE of 2^32 - 1", 2**32 - 1)})
+@table("H14", {"zero": ("HEADER_TABLE_SIZE of 0", 0), "small": ("HEADER_TABLE_SIZE of 100", 100),
+               "large": ("HEADER_TABLE_SIZE of 2^32 - 1", 2**32 - 1)})
 def table_size(server, size):
     server.h2.values = ((HEADER_TABLE_SIZE, size), (MAX_FRAME_SIZE, 2**24 - 1))
     connection, path = server.connect(), server.h2.on(ok)
@@ -217,7 +218,7 @@ def reload(server):
     with open(server.token_file + ".yaml", encoding="utf-8") as file:
         text = file.read()
     with open(server.token_file + ".yaml", "w", encoding="utf-8") as file:
-        file.write(text.replace('"deny": ', '"body_bytes_max": "1GiB", "deny": ').replace('"protocol": "http2"', '"protocol": "http2", "wait_max": "9s"'))
+        file.write(text.replace('"protocol": "http2"', '"protocol": "http2", "wait_max": "9s"'))
     server.process.send_signal(signal.SIGHUP)
     server.h2.until("the reload", lambda: "reload" in server.log_text())
     server.h2.pause(0.3)
@@ -259,5 +260,6 @@ def many(server):
 def extensions(server):
     def script(request):
         request.connection.send(frame(0xA, 0, b"\0\1ah3=\":1\""), frame(0xC, 0, b"\0\1a"), frame(0x10, 0, b"\0\0\0\1u=1"))
-        request.connection.send(headers(request.number, b"\x88", False), frame(0xA, request.number, b"\0\0h3"), data(request.number, b"ok", True))
+        request.connection.send(headers(request.number, b"\x88", False), frame(0xA, request.number, b"\0\0h3"),
+                                data(request.number, b"ok", True))
     expect("body", b"ok", bytes(complete(StreamCall(server, server.h2.on(script))).body))

@@ -14,7 +14,7 @@ def calls(server, count, path=None, **options):
 
 
 def arrived(server, path, count):
-    server.h2.until(f"{count} requests at the upstream, seen {len(server.h2.requests(path))}", lambda: len(server.h2.requests(path)) >= count)
+    server.h2.until(f"{count} requests at the upstream", lambda: len(server.h2.requests(path)) >= count)
     return server.h2.requests(path)
 
 
