@@ -117,6 +117,7 @@ static int on_frame(nghttp2_session *raw, const nghttp2_frame *frame, void *cont
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS: return lanyard_h2_end_head(session, frame);
     case NGHTTP2_DATA:
+        if (frame->hd.length > frame->data.padlen) session->counts.data_received++;
         if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
             /* Padding alone. */
             if (frame->hd.length > 0 && frame->hd.length == frame->data.padlen) session->counts.controls++;
@@ -169,6 +170,16 @@ static int on_close(nghttp2_session *raw, int32_t stream, uint32_t code, void *c
     return 0;
 }
 
+/* The codec has met a fault of the frame itself: its head does not end. */
+static int on_invalid_frame(nghttp2_session *raw, const nghttp2_frame *frame, int code, void *context) {
+    (void)raw, (void)code;
+    lanyard_h2 *session = context;
+    if (frame->hd.type != NGHTTP2_HEADERS || !session->is_reading_head) return 0;
+    session->is_reading_head = 0;
+    session->work->text_count = session->head_start;
+    return 0;
+}
+
 static int on_sent(nghttp2_session *raw, const nghttp2_frame *frame, void *context) {
     (void)raw;
     lanyard_h2 *session = context;
@@ -185,4 +196,5 @@ void lanyard_h2_hear_frames(nghttp2_session_callbacks *callbacks) {
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
 }

@@ -12,6 +12,8 @@ enum {
     TEXT_BYTES_MAX = 4 << 20,
     TEXT_KEPT_MAX = 256 << 10,
     STREAMS_UNLIMITED = INT32_MAX,
+    LITERAL_BYTES_MIN = 64,
+    HEAD_BYTES_MAX = 15 << 10,
 };
 
 struct lanyard_h2_workspace {
@@ -30,12 +32,27 @@ typedef struct {
     uint32_t code;
 } lanyard_h2_closed;
 
+/* The long field that was sent last, and its encoding. */
+typedef struct {
+    /* Name and value. */
+    uint8_t *field;
+    size_t name_count, value_count;
+    uint8_t *encoded;
+    size_t encoded_count;
+    /* Of the same name with the short value. */
+    uint8_t *short_encoded;
+    size_t short_count;
+    /* Whose head has the short value, and is not in a frame yet. */
+    int32_t stream;
+} lanyard_h2_literal;
+
 struct lanyard_h2 {
     nghttp2_session *session;
     /* During a call. */
     lanyard_h2_workspace *work;
     lanyard_h2_limits limits;
     lanyard_h2_counts counts;
+    lanyard_h2_literal literal;
     lanyard_h2_fault failure;
     int has_announced;
     unsigned int continuations;
@@ -80,6 +97,12 @@ void lanyard_h2_hear_heads(nghttp2_session_callbacks *callbacks);
 int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame);
 int lanyard_h2_restore_head(lanyard_h2 *session);
 int lanyard_h2_keep_head(lanyard_h2 *session);
+
+/* literal.c */
+/* Gives the last field a short value if its encoding is known. 0: it stays as it is. */
+int lanyard_h2_begin_literal(lanyard_h2 *session, nghttp2_nv *fields, size_t count);
+/* Puts the encoding in place of the short value's, if the frame is that head. The new length, or an error: nothing may be sent. */
+ssize_t lanyard_h2_put_literal(lanyard_h2 *session, uint8_t *frame, size_t length);
 
 /* frames.c */
 void lanyard_h2_hear_frames(nghttp2_session_callbacks *callbacks);

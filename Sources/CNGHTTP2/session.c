@@ -65,6 +65,7 @@ lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits) {
 void lanyard_h2_free(lanyard_h2 *session) {
     if (!session) return;
     lanyard_h2_forget_head(session);
+    lanyard_h2_forget_literal(session);
     nghttp2_session_del(session->session);
     lanyard_h2_drop(session->partial);
     lanyard_h2_drop(session->closed);
@@ -132,6 +133,8 @@ ssize_t lanyard_h2_produce(lanyard_h2 *session, uint8_t *room, size_t room_count
         if (length == 0) break;
         memcpy(room + count, frame, (size_t)length);
         announce(session, room + count, (size_t)length);
+        if (session->literal.stream) length = lanyard_h2_put_literal(session, room + count, (size_t)length);
+        if (length < 0) return length;
         count += (size_t)length;
     }
     return (ssize_t)count;
@@ -176,5 +179,12 @@ int lanyard_h2_submit_response(
 int32_t lanyard_h2_submit_request(
     lanyard_h2 *session, const nghttp2_nv *fields, size_t count, lanyard_h2_source *source, void *owner) {
     nghttp2_data_provider provider = {{.ptr = source}, read_source};
-    return nghttp2_submit_request(session->session, NULL, fields, count, source ? &provider : NULL, owner);
+    if (count == 0) return NGHTTP2_ERR_INVALID_ARGUMENT;
+    /* The caller's array has its value back when this returns. */
+    nghttp2_nv *last = (nghttp2_nv *)&fields[count - 1], kept = *last;
+    int is_literal = lanyard_h2_begin_literal(session, (nghttp2_nv *)fields, count);
+    int32_t stream = nghttp2_submit_request(session->session, NULL, fields, count, source ? &provider : NULL, owner);
+    *last = kept;
+    if (is_literal && stream > 0) session->literal.stream = stream;
+    return stream;
 }

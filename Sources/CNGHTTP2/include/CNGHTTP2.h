@@ -57,8 +57,8 @@ typedef struct {
     /* PING, SETTINGS, PRIORITY, unknown frames, DATA without bytes. */
     uint32_t controls;
     uint32_t window_updates;
-    /* DATA that was sent. */
-    uint32_t data_sent;
+    /* DATA that was sent, and DATA with content that has come. */
+    uint32_t data_sent, data_received;
 } lanyard_h2_counts;
 
 /* Memory that all sessions of one thread use in turn. */
@@ -129,7 +129,10 @@ ssize_t lanyard_h2_produce(lanyard_h2 *session, uint8_t *room, size_t room_count
 /* `source`: of the body; NULL: there is none. It must stay at its place until the stream is closed. */
 int lanyard_h2_submit_response(
     lanyard_h2 *session, int32_t stream, const nghttp2_nv *fields, size_t count, lanyard_h2_source *source);
-/* The stream's number, or the codec's error. */
+/* The long field that was sent last is not kept any more. */
+void lanyard_h2_forget_literal(lanyard_h2 *session);
+
+/* The stream's number, or the codec's error. The encoding of a long last field that is never indexed is kept for the next request. */
 int32_t lanyard_h2_submit_request(
     lanyard_h2 *session, const nghttp2_nv *fields, size_t count, lanyard_h2_source *source, void *owner);
 

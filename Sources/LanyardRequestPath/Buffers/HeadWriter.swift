@@ -51,6 +51,14 @@ struct HeadWriter: ~Copyable {
     @inline(__always)
     mutating func write(_ bytes: [UInt8]) { bytes.withUnsafeBytes { write($0) } }
 
+    /// Letters become small ones.
+    mutating func write(lowered bytes: UnsafeBufferPointer<UInt8>) {
+        if bytes.count > capacity - count { grow(by: bytes.count) }
+        let place = base + count
+        for index in 0..<bytes.count { place[index] = ByteClass.lower(bytes[index]) }
+        count += bytes.count
+    }
+
     mutating func write(_ text: String) {
         // All strings but bridged ones have their bytes in one piece.
         guard text.utf8.withContiguousStorageIfAvailable({ write($0) }) == nil else { return }

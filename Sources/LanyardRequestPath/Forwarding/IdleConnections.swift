@@ -200,6 +200,11 @@ struct IdleList {
         count -= 1
     }
 
+    /// The connection that became idle before this one.
+    func next(before connection: UpstreamConnection) -> UpstreamConnection? {
+        connection.idlePlace.links[scope].older?.takeUnretainedValue()
+    }
+
     /// The connection that became idle after this one.
     func next(after connection: UpstreamConnection) -> UpstreamConnection? {
         connection.idlePlace.links[scope].newer?.takeUnretainedValue()

@@ -6,6 +6,8 @@ struct StreamPlaces {
     /// Requests so far.
     private(set) var requests = 0
     private let requestsMax: Int
+    /// As many windows of streams are in the connection's: more could stop each other (H19).
+    private let windowsMax: Int
     /// No request begins later.
     let endsAt: Instant
     /// Streams at once: the upstream has refused one while so many others were open. It has announced more.
@@ -16,6 +18,7 @@ struct StreamPlaces {
     /// - Parameter now: the connection is new.
     init(_ settings: HTTP2Settings, at now: Instant) {
         requestsMax = settings.requestsMax ?? .max
+        windowsMax = max(settings.connectionWindow, settings.streamsMax * settings.streamWindow) / settings.streamWindow
         endsAt = settings.maxAge.map { now + $0 } ?? .never
     }
 
@@ -26,7 +29,7 @@ struct StreamPlaces {
     ///   - open: streams.
     ///   - announced: streams that the upstream allows at once.
     func hasFree(besides open: Int, announced: Int, at now: Instant) -> Bool {
-        !areUsedUp && now < endsAt && open + promised < min(announced, learnedMax)
+        !areUsedUp && now < endsAt && open + promised < min(announced, learnedMax, windowsMax)
     }
 
     /// An exchange gets a place.

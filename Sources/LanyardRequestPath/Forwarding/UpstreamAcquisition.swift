@@ -4,8 +4,7 @@ import LanyardFoundations
 package final class UpstreamAcquisition {
     let user: UserIndex
     let account: AccountNumber
-    /// HTTP/2 would not do: the request is an upgrade.
-    let needsHTTP1: Bool
+    let need: UpstreamPool.Need
     var connector: Connector?
     private var completion: UpstreamPool.Completion?
     /// Others that wait for the connection that is opened for it, since HTTP/2 would carry them, too.
@@ -23,11 +22,12 @@ package final class UpstreamAcquisition {
     private var releases = 0
 
     init(
-        _ user: UserIndex, _ account: AccountNumber, needsHTTP1: Bool, _ completion: @escaping UpstreamPool.Completion
+        _ user: UserIndex, _ account: AccountNumber, needing need: UpstreamPool.Need,
+        _ completion: @escaping UpstreamPool.Completion
     ) {
         self.user = user
         self.account = account
-        self.needsHTTP1 = needsHTTP1
+        self.need = need
         self.completion = completion
     }
 

@@ -177,6 +177,7 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
     func becomeIdle(until instant: Instant) {
         loop.assertIsCurrent()
         owner = nil
+        multiplexer?.session.forgetToken()
         nextUse.isReused = true
         idlePlace.isIdle = true
         // A read has emptied it later than the latest wait has reported. So it may be used again in the turn in which it becomes idle.
@@ -214,7 +215,7 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
     package func isUsable() -> Bool {
         loop.assertIsCurrent()
         if let multiplexer {
-            return !stream.hasEnded && !pool.target.needsHTTP1 && multiplexer.hasPlace(at: loop.now)
+            return !stream.hasEnded && !stream.isBroken && !pool.target.needsHTTP1 && multiplexer.hasPlace(at: loop.now)
         }
         if idlePlace.isIdle, !isUnix, !stream.mayHavePendingInput(on: loop, since: idlePlace.since) { return true }
         return !stream.hasPendingInput() && !stream.hasLargeSession

@@ -16,16 +16,6 @@ final class UpstreamMultiplexer {
         case ended
     }
 
-    /// What waits for the loop.
-    private struct Waits {
-        /// The end of the turn is awaited.
-        var isTurnNoted = false
-        /// Reading is paused until memory is free.
-        var isPaused = false
-        /// A head is queued behind the socket, whose token may be sent until then.
-        var queuedHeadExpiresAt = Instant.never
-    }
-
     /// Not counted: the connection has it.
     private let owner: Unmanaged<UpstreamConnection>
     let session: HTTP2Session
@@ -37,7 +27,7 @@ final class UpstreamMultiplexer {
     private var places: StreamPlaces
     private(set) var pings: PingSchedule
     private var end = End.none
-    private var waits = Waits()
+    private var waits = MultiplexerWaits()
 
     /// nil: there is no memory.
     init?(
@@ -69,7 +59,13 @@ final class UpstreamMultiplexer {
     /// A request can begin now.
     func hasPlace(at now: Instant) -> Bool {
         end == .none && session.takesRequests && canTake
-            && places.hasFree(besides: lists.open.count, announced: session.peerStreamsMax, at: now)
+            && places.hasFree(besides: lists.open.count, announced: announcedMax, at: now)
+    }
+
+    /// Streams that the upstream allows. Before its SETTINGS: what is known of other connections, and 100 at most (H26).
+    private var announcedMax: Int {
+        waits.hasSettings
+            ? session.peerStreamsMax : min(session.peerStreamsMax, connection.pool.sharing.knownStreamsMax)
     }
 
     /// No exchange has a place.
@@ -104,6 +100,7 @@ final class UpstreamMultiplexer {
         let isFirst = lists.open.isEmpty
         pings.recordRequest(isFirst: isFirst, at: loop.now)
         places.promised -= 1
+        if lists.fresh.isEmpty { waits.takenBeforeFresh = connection.stream.taken }
         lists.add(stream)
         resources.counters.streams.add()
         if isFirst { connection.checkSilence() }
@@ -156,9 +153,9 @@ final class UpstreamMultiplexer {
                 receive(UnsafeRawBufferPointer(rebasing: room[0..<count]))
             case .wouldBlock:
                 guard connection.stream.isBroken else { return }
-                return connection.pool.discard(connection)
+                return endLost()
             // HTTP/2 has no half-closed connection.
-            case .end, .failed: return connection.pool.discard(connection)
+            case .end, .failed: return endLost()
             }
         }
     }
@@ -174,6 +171,8 @@ final class UpstreamMultiplexer {
         let counts = session.takeCounts()
         resources.counters.resets.add(Int(counts.resets))
         let limit = budgets.charge(counts, refused: 0, at: loop.now)
+        removeClosed()
+        guard end != .ended else { return }
         if !isAlive || limit != nil {
             let reason = limit ?? session.failureEnd
             resources.counters.count(reason)
@@ -181,7 +180,6 @@ final class UpstreamMultiplexer {
             session.goAway(reason.code, reason.rawValue)
             return connection.pool.discard(connection)
         }
-        removeClosed()
         noteOutput()
     }
 
@@ -194,7 +192,10 @@ final class UpstreamMultiplexer {
         case .pingAcknowledged: connection.pool.handleAnsweredProbe(of: connection)
         case .goAway: receiveGoAway(code: event.code)
         // The codec has applied them: there may be more places.
-        case .settings: noteOutput()
+        case .settings:
+            waits.hasSettings = true
+            connection.pool.noteStreamsMax(session.peerStreamsMax)
+            noteOutput()
         }
     }
 
@@ -252,6 +253,7 @@ final class UpstreamMultiplexer {
         guard isRefused else { return places.noteEnd() }
         resources.counters.refused.add()
         places.noteRefusal(others: lists.open.count)
+        connection.pool.noteStreamsMax(min(session.peerStreamsMax, max(lists.open.count, 1)))
         // Without others the connection is of no use.
         if lists.open.isEmpty, end == .none { end = .draining }
     }
@@ -267,6 +269,7 @@ final class UpstreamMultiplexer {
 
     /// Makes frames of what was submitted. While the socket takes none the codec keeps it.
     func frame() {
+        guard end != .ended else { return }
         noteOutput()
         output.produce(from: session, to: &connection.stream)
     }
@@ -282,11 +285,10 @@ final class UpstreamMultiplexer {
         let connection = connection
         output.produce(from: session, to: &connection.stream)
         guard output.send(to: &connection.stream), !output.isBroken else {
-            // Not a byte of their heads has left (H35).
-            let unsent = lists.fresh
-            lists.fresh.removeAll()
-            for stream in unsent { stream.close(.notProcessed) }
-            return connection.pool.discard(connection)
+            // What the upstream has said before is read first (http-connections.md 9.7).
+            if end == .none { end = .draining }
+            read()
+            return endLost()
         }
         noteSentHeads()
         output.release()
@@ -299,6 +301,18 @@ final class UpstreamMultiplexer {
         }
         resumeStalled()
         if end == .draining, isIdle || !session.isLive { connection.pool.discard(connection) }
+    }
+
+    /// The connection is lost. Requests of which not a byte has left are sent on another one (H35).
+    private func endLost() {
+        guard end != .ended else { return }
+        if end == .none { end = .draining }
+        waits.isLost = true
+        let unsent = connection.stream.taken == waits.takenBeforeFresh ? lists.fresh : []
+        lists.fresh.removeAll()
+        removeClosed()
+        for stream in unsent where !stream.isClosed { stream.close(.notProcessed) }
+        if end != .ended { connection.pool.discard(connection) }
     }
 
     private func noteSentHeads() {
@@ -350,6 +364,8 @@ final class UpstreamMultiplexer {
     /// What is to be done about the upstream's silence; nil: no stream is open.
     func checkSilence(at now: Instant) -> PingSchedule.Action? {
         guard !lists.open.isEmpty else { return nil }
+        // What it may have said is not read for want of memory.
+        if waits.isPaused { pings.recordFrames(hasMessages: false, at: now) }
         let action = pings.check(at: now)
         if action == .ping {
             session.ping()
@@ -362,7 +378,7 @@ final class UpstreamMultiplexer {
     func close() {
         guard end != .ended else { return }
         resources.counters.connections.add(-1)
-        if !output.isBroken, connection.stream.isFlushed, !connection.stream.isBroken {
+        if !waits.isLost, !output.isBroken, connection.stream.isFlushed, !connection.stream.isBroken {
             if end == .none { session.goAway(.noError, "") }
             output.produce(from: session, to: &connection.stream)
             _ = output.send(to: &connection.stream)

@@ -10,20 +10,21 @@ extension UpstreamPool {
     /// A free place on a connection of `user` and `account` that can be used, or nil. Idle connections of the user's other
     /// accounts are closed.
     ///
-    /// - Parameter needsHTTP1: as in `connect`.
+    /// - Parameter need: as in `connect`.
     package func takeFree(
-        for user: UserIndex, _ account: AccountNumber, needsHTTP1: Bool = false
+        for user: UserIndex, _ account: AccountNumber, needing need: Need = .any
     ) -> UpstreamLease? {
         loop.assertIsCurrent()
-        if sharing.isUsed {
-            if let lease = takeShared(for: user, account, needsHTTP1: needsHTTP1) { return lease }
-            guard !needsHTTP1 else { return nil }
-        }
+        if let lease = takeShared(for: user, account, needing: need) { return lease }
         guard user.number < idleOfUsers.count else { return nil }
-        while let connection = idleOfUsers[user.number].newest {
+        var place = idleOfUsers[user.number].newest
+        while let connection = place {
+            place = idleOfUsers[user.number].next(before: connection)
+            guard need.isMet(by: connection) else { continue }
             let isUsable =
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
+            // Its request waits for the reply: `connect` asks it.
             if isUsable, mustProbe(connection) { return nil }
             removeIdle(connection)
             if isUsable { return connection.lease() }
@@ -58,9 +59,14 @@ extension UpstreamPool {
         return true
     }
 
-    /// Whether a connection of `user` is idle, usable or not.
-    func hasIdle(for user: UserIndex, needsHTTP1: Bool) -> Bool {
-        user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty && !(needsHTTP1 && sharing.isUsed)
+    /// Whether a connection of `user` is idle that may meet the need, usable or not.
+    func hasIdle(for user: UserIndex, needing need: Need) -> Bool {
+        guard user.number < idleOfUsers.count, var place = idleOfUsers[user.number].newest else { return false }
+        while !need.isMet(by: place) {
+            guard let older = idleOfUsers[user.number].next(before: place) else { return false }
+            place = older
+        }
+        return true
     }
 
     /// Keeps a connection for the next request. An older one may be closed for it.

@@ -96,13 +96,13 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - old: of a connection in use, which is closed. The new one gets its slot, even if other requests wait.
-    ///   - needsHTTP1: the request is an upgrade, which has a connection of its own (H5).
+    ///   - need: which version of HTTP carries the request.
     package func connect(
         for user: UserIndex, _ account: AccountNumber, inPlaceOf old: consuming UpstreamLease? = nil,
-        needsHTTP1: Bool = false, completion: @escaping Completion
+        needing need: Need = .any, completion: @escaping Completion
     ) -> Acquisition? {
         loop.assertIsCurrent()
-        let request = Acquisition(user, account, needsHTTP1: needsHTTP1, completion)
+        let request = Acquisition(user, account, needing: need, completion)
         let slot: UpstreamSlot? = if let old { old.closeForAnother() } else { nil }
         if let slot { resolveAndConnect(request, slot) } else { start(request) }
         return request.isAlive ? request : nil
@@ -131,12 +131,18 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             // The connection is for others as well, or another's.
             return
         } else {
-            sharing.opening.removeAll { $0 === request }
-            request.connector?.cancel()
-            resolving.removeAll { $0 === request }
-            request.slot = nil
-            schedule(.freed)
+            abandon(request)
         }
+    }
+
+    /// Nobody waits any more for the connection that is being opened.
+    func abandon(_ request: Acquisition) {
+        loop.assertIsCurrent()
+        sharing.opening.removeAll { $0 === request }
+        request.connector?.cancel()
+        resolving.removeAll { $0 === request }
+        request.slot = nil
+        schedule(.freed)
     }
 
     /// The exchange has ended in an orderly way: the connection becomes idle. Only its lease calls this.
@@ -256,7 +262,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         var share = Self.servedMax
         while share > 0 {
             let hasIdle = !idle.isEmpty
-            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user, needsHTTP1: $0.needsHTTP1) } ?? false
+            let hasMatchingIdle = waiters.first.map { self.hasIdle(for: $0.user, needing: $0.need) } ?? false
             guard
                 let action = scheduler.next(
                     hasWaiters: !waiters.isEmpty, hasIdle: hasIdle, hasMatchingIdle: hasMatchingIdle)
@@ -279,13 +285,15 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private func perform(_ action: SlotScheduler.Action) -> Bool {
         switch action {
         case .handOver:
-            guard
-                let lease = takeFree(
-                    for: waiters[0].user, waiters[0].account, needsHTTP1: waiters[0].needsHTTP1)
-            else { return false }
-            let first = waiters.removeFirst()
-            first.endWait()
-            reply(first, .success(lease))
+            let first = waiters[0]
+            if let lease = takeFree(for: first.user, first.account, needing: first.need) {
+                waiters.removeFirst()
+                reply(first, .success(lease))
+            } else {
+                guard probeIdle(for: first) else { return false }
+                waiters.removeFirst()
+                first.endWait()
+            }
         case .takeSlot:
             takenPermit = target.connections.acquire()
             return takenPermit != nil

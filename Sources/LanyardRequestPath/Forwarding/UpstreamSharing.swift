@@ -4,10 +4,10 @@ import LanyardSettings
 
 /// What one pool knows of the connections that several requests share. Belongs to the pool, whose queue it checks.
 struct UpstreamSharing {
-    /// Which protocol the upstream has agreed on, or has asked for.
-    enum Agreed { case unknown, http1, http2 }
-
-    var agreed = Agreed.unknown
+    /// The latest connection that might have spoken HTTP/2 has agreed on HTTP/1.1: requests do not wait for others' connections.
+    var hasDeclined = false
+    /// Streams that the upstream has allowed on the latest connection.
+    var knownStreamsMax = 100
     /// Open ones of HTTP/2, by `UserIndex.number`.
     var connections: [[UpstreamConnection]] = []
     /// Connections are being opened for these; others may follow them.
@@ -16,9 +16,25 @@ struct UpstreamSharing {
     var probes: [(connection: UpstreamConnection, waiting: UpstreamPool.Acquisition)] = []
     /// Each ENHANCE_YOUR_CALM doubles the time before a PING (H32).
     var pingFactor = 1
+}
 
-    /// The pool has, or had, connections of HTTP/2.
-    var isUsed: Bool { agreed == .http2 }
+extension UpstreamPool {
+    /// Which version of HTTP carries a request.
+    package enum Need {
+        case any
+        /// It is an upgrade (H5).
+        case http1
+        /// It is a call of gRPC (H13), or sent again and must not meet a stale connection of HTTP/1.1.
+        case http2
+
+        func isMet(by connection: UpstreamConnection) -> Bool {
+            switch self {
+            case .any: true
+            case .http1: connection.multiplexer == nil
+            case .http2: connection.multiplexer != nil
+            }
+        }
+    }
 }
 
 /// Connections of HTTP/2: each carries the requests of one user and account, as many at once as the upstream takes.
@@ -31,11 +47,11 @@ extension UpstreamPool {
     private var settings: HTTP2Settings { target.settings.http2 }
 
     /// A connection that is opened for the request may be one of HTTP/2.
-    func mayShare(_ request: Acquisition) -> Bool { !request.needsHTTP1 && maySpeakHTTP2 }
+    func mayShare(_ request: Acquisition) -> Bool { request.need != .http1 && maySpeakHTTP2 }
 
     /// The upstream may speak HTTP/2.
     package var maySpeakHTTP2: Bool {
-        guard sharing.agreed != .http1, !target.needsHTTP1 else { return false }
+        guard !target.needsHTTP1 else { return false }
         switch target.settings.httpVersion {
         case .http1: return false
         case .http2: return true
@@ -46,8 +62,8 @@ extension UpstreamPool {
     // MARK: Places
 
     /// A place on a connection that is in use.
-    func takeShared(for user: UserIndex, _ account: AccountNumber, needsHTTP1: Bool) -> UpstreamLease? {
-        guard !needsHTTP1, user.number < sharing.connections.count else { return nil }
+    func takeShared(for user: UserIndex, _ account: AccountNumber, needing need: Need) -> UpstreamLease? {
+        guard need != .http1, user.number < sharing.connections.count else { return nil }
         for connection in sharing.connections[user.number]
         where connection.account == account && !connection.idlePlace.isIdle && connection.isUsable()
             && isTrusted(connection) && hasCurrentAddress(connection) && !isProbed(connection)
@@ -61,7 +77,7 @@ extension UpstreamPool {
     func serve(_ request: Acquisition, by connection: UpstreamConnection) {
         loop.assertIsCurrent()
         if !speaksHTTP2(connection, for: request) { return serveAlone(request, by: connection) }
-        sharing.agreed = .http2
+        sharing.hasDeclined = false
         guard connection.beginStreams(settings, resources) else {
             end(connection)
             return fail(request, .local(ENOMEM))
@@ -87,7 +103,7 @@ extension UpstreamPool {
 
     /// The connection speaks HTTP/1.1, and carries one request.
     private func serveAlone(_ request: Acquisition, by connection: UpstreamConnection) {
-        if mayShare(request) { sharing.agreed = .http1 }
+        if mayShare(request) { sharing.hasDeclined = true }
         var followers = endOpening(request).filter(\.isAlive)
         let first = request.isAlive || followers.isEmpty ? request : followers.removeFirst()
         reply(first, .success(UpstreamLease(connection)))
@@ -96,7 +112,7 @@ extension UpstreamPool {
 
     private func serve(_ requests: [Acquisition], by connection: UpstreamConnection) {
         for request in requests where request.isAlive {
-            if connection.isOpen, connection.isUsable() {
+            if connection.isOpen, connection.isUsable(), isTrusted(connection), hasCurrentAddress(connection) {
                 reply(request, .success(connection.lease()))
             } else {
                 start(request)
@@ -109,7 +125,7 @@ extension UpstreamPool {
         while connection.isOpen, connection.isUsable(), isTrusted(connection), hasCurrentAddress(connection),
             !isProbed(connection),
             let index = waiters.firstIndex(where: {
-                $0.user == connection.user && $0.account == connection.account && !$0.needsHTTP1
+                $0.user == connection.user && $0.account == connection.account && $0.need != .http1
             })
         {
             let waiter = waiters.remove(at: index)
@@ -151,26 +167,29 @@ extension UpstreamPool {
     func follow(_ request: Acquisition) -> Bool {
         loop.assertIsCurrent()
         guard mayShare(request) else { return false }
-        let leader = sharing.opening.first {
-            $0.user == request.user && $0.account == request.account && $0.followers.count < Self.followersMax
-        }
-        let probed = leader == nil ? idleToProbe(for: request) : nil
-        guard leader != nil || probed != nil else { return false }
+        if probeIdle(for: request) { return true }
+        guard !sharing.hasDeclined,
+            let leader = sharing.opening.first(where: {
+                $0.user == request.user && $0.account == request.account && $0.followers.count < followersMax
+            })
+        else { return false }
         guard let permit = parked.acquire() else {
             reply(request, .failure(.connectionLimit))
             return true
         }
         request.park(permit)
-        if let leader {
-            leader.followers.append(request)
-        } else if let probed {
-            probe(probed, for: request)
-        }
+        leader.followers.append(request)
         return true
     }
 
-    /// As many streams as an upstream allows that has announced nothing, less the one of the request that opens the connection.
-    private static let followersMax = 99
+    /// As many streams as the upstream allows, less the one of the request that opens the connection.
+    private var followersMax: Int { min(sharing.knownStreamsMax, 100) - 1 }
+
+    /// The upstream has announced so many streams, or has refused more.
+    func noteStreamsMax(_ streamsMax: Int) {
+        loop.assertIsCurrent()
+        sharing.knownStreamsMax = max(streamsMax, 1)
+    }
 
     /// - Returns: whether the request was waiting so.
     func unfollow(_ request: Acquisition) -> Bool {
@@ -185,6 +204,7 @@ extension UpstreamPool {
             return false
         }
         leader.followers.removeAll { $0 === request }
+        if !leader.isWanted { abandon(leader) }
         return true
     }
 
@@ -211,25 +231,35 @@ extension UpstreamPool {
         sharing.probes.contains { $0.connection === connection }
     }
 
-    private func idleToProbe(for request: Acquisition) -> UpstreamConnection? {
-        if let probed = sharing.probes.first(where: {
-            $0.connection.user == request.user && $0.connection.account == request.account
-        }) {
-            return probed.connection
-        }
-        guard request.user.number < idleOfUsers.count, let idle = idleOfUsers[request.user.number].newest,
-            idle.account == request.account, idle.isUsable(), mustProbe(idle)
-        else { return nil }
-        return idle
-    }
-
-    private func probe(_ connection: UpstreamConnection, for request: Acquisition) {
+    /// The request waits for the reply of a connection that was idle for long, or that is being asked.
+    ///
+    /// - Returns: whether there is one.
+    func probeIdle(for request: Acquisition) -> Bool {
+        loop.assertIsCurrent()
+        guard request.need != .http1, let connection = idleToProbe(for: request) else { return false }
         let isNew = !isProbed(connection)
         sharing.probes.append((connection, request))
-        guard isNew else { return }
+        guard isNew else { return true }
         removeIdle(connection)
         connection.multiplexer?.ping()
         connection.awaitProbe(until: loop.now + Self.probeTimeout)
+        return true
+    }
+
+    private func idleToProbe(for request: Acquisition) -> UpstreamConnection? {
+        let probed = sharing.probes.first {
+            $0.connection.user == request.user && $0.connection.account == request.account
+        }
+        if let probed { return probed.connection }
+        guard request.user.number < idleOfUsers.count else { return nil }
+        var place = idleOfUsers[request.user.number].newest
+        while let idle = place {
+            if Need.http2.isMet(by: idle), idle.account == request.account, idle.isUsable(), mustProbe(idle) {
+                return idle
+            }
+            place = idleOfUsers[request.user.number].next(before: idle)
+        }
+        return nil
     }
 
     /// The upstream has answered a PING.

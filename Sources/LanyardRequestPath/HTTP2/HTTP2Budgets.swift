@@ -27,7 +27,9 @@ struct HTTP2Budgets {
         dataSent &+= Int(counts.data_sent)
         let gone = Int(counts.resets) + refused
         if gone > 0, !resets.admit(gone, by: Self.resetLimit, at: now) { return .resets }
-        if counts.controls > 0, !control.admit(Int(counts.controls), by: Self.controlLimit, at: now) {
+        // A peer that estimates the way's capacity sends a PING for some of the DATA, as servers of gRPC do.
+        let unpaid = Int(counts.controls) - Int(counts.data_sent) - Int(counts.data_received)
+        if unpaid > 0, !control.admit(unpaid, by: Self.controlLimit, at: now) {
             return .controlFrames
         }
         windows.pay(upTo: dataSent * Self.updatesPerData)

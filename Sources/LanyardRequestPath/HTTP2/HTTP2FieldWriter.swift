@@ -102,7 +102,7 @@ extension HTTP2FieldWriter: HeadSink {
 
     mutating func beginField(_ name: Bytes) {
         let start = text.count
-        for byte in name { text.write(ByteClass.lower(byte)) }
+        text.write(lowered: name)
         self.name = start..<text.count
     }
 

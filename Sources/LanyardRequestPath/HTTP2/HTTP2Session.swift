@@ -16,12 +16,16 @@ final class HTTP2Session {
         let listBytesMax: Int
         let listFieldsMax: Int
 
+        /// RFC 9113 §6.9.1.
+        private static let windowMax = Int(Int32.max)
+
         /// - Parameter heads: of the peer's messages.
         init(_ settings: HTTP2Settings, _ heads: HeadLimits) {
             streamsMax = settings.streamsMax
             streamWindow = settings.streamWindow
             // Stalled streams do not stop others (H19).
-            connectionWindow = max(settings.connectionWindow, settings.streamsMax * settings.streamWindow)
+            connectionWindow = min(
+                max(settings.connectionWindow, settings.streamsMax * settings.streamWindow), Self.windowMax)
             (listBytesMax, listFieldsMax) = (heads.sectionBytesMax, heads.fieldsMax)
         }
     }
@@ -140,6 +144,9 @@ final class HTTP2Session {
         let stream = lanyard_h2_submit_request(raw, fields.baseAddress, fields.count, source, owner)
         return stream > 0 ? stream : nil
     }
+
+    /// No request is to be sent soon: the token of the last one does not stay.
+    func forgetToken() { lanyard_h2_forget_literal(raw) }
 
     /// The peer may take further requests: it has sent no GOAWAY, and numbers of streams are left.
     var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }

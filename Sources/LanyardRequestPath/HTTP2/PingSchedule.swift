@@ -46,7 +46,7 @@ struct PingSchedule {
     ///
     /// - Parameter isFirst: no stream was open before: the silence begins now.
     mutating func recordRequest(isFirst: Bool, at now: Instant) {
-        if isFirst { heardAt = max(heardAt, now) }
+        if isFirst { (heardAt, askedAt) = (max(heardAt, now), nil) }
         nextPingAt = min(nextPingAt, now)
     }
 

@@ -128,9 +128,11 @@ extension ClientExchange {
         {
             return attach(lease, to: active, token)
         }
-        // On a stream the upstream says what it has not processed.
-        if !machine.needsFreshConnection || active.pool.sharing.isUsed,
-            let lease = active.pool.takeFree(for: active.user, token.account, needsHTTP1: input.upgrade != nil)
+        // On a stream the upstream says what it has not processed: any connection of HTTP/2 is as good as a fresh one.
+        let need: UpstreamPool.Need =
+            input.upgrade != nil ? .http1 : machine.needsFreshConnection || input.isGRPC ? .http2 : .any
+        if !machine.needsFreshConnection || need == .http2,
+            let lease = active.pool.takeFree(for: active.user, token.account, needing: need)
         {
             return attach(lease, to: active, token)
         }
@@ -142,7 +144,8 @@ extension ClientExchange {
         for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: consuming UpstreamLease? = nil
     ) {
         let acquisition = active.pool.connect(
-            for: active.user, token.account, inPlaceOf: old, needsHTTP1: input.upgrade != nil
+            for: active.user, token.account, inPlaceOf: old,
+            needing: input.upgrade != nil ? .http1 : input.isGRPC ? .http2 : .any
         ) { [unowned self] result in
             _ = upstream.endAcquisition()
             endCallWait()

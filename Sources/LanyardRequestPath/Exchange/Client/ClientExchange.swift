@@ -136,12 +136,15 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         // The upstream is not read while interim responses are queued for the client.
         // Of a stream: its own bytes, not those of others.
         if !sink.canTake, !sink.isStream || sink.queuedBytes > 0 { return handleClientWriteTimeout() }
-        if isPaused { return awaitUpstreamAnew(for: active) }
+        if isUpstreamPaused { return awaitUpstreamAnew(for: active) }
         perform(machine.handleTimeout(.upstreamResponseTimeout))
     }
 
+    /// The upstream is not read for want of memory.
+    private var isUpstreamPaused: Bool { isPaused || upstream.connection?.isPaused ?? false }
+
     private func handleResponseBodyDeadline(_ idleAt: Instant, of active: ActiveExchange) {
-        if isPaused { return awaitUpstreamAnew(for: active) }
+        if isUpstreamPaused { return awaitUpstreamAnew(for: active) }
         if shard.loop.now < idleAt { return checkAcknowledgements(idleAt) }
         perform(machine.handleTimeout(.upstreamResponseTimeout))
     }
