@@ -197,7 +197,20 @@ extension ClientExchange {
     private func abort(_ cut: ResponseCut) {
         record(relay.status, .upstream, AccessEntry.UnusualEnd(cut), bytes: relay.bodyBytes)
         dropUpstream(keeps: false)
+        if relay.isCall, cut != .request, endCall() { return }
         sink.reset(looksComplete: relay.isDelimitedByClose)
+    }
+
+    /// A call of gRPC whose response was cut off ends with a status, which its client understands better than a reset (H29, H46).
+    private func endCall() -> Bool {
+        let trailers = StreamTrailers()
+        trailers.fields.writeField("grpc-status", decimal: GRPC.unavailable)
+        GRPC.writeMessage("The response was cut off.", into: &trailers.fields)
+        shard.heads.fields.clear()
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        guard sink.send(&shard.heads.fields, none, behind: trailers) == .sent else { return false }
+        sink.end(closes: false)
+        return true
     }
 
     /// The client has disconnected, or reads nothing. Nothing more is sent.

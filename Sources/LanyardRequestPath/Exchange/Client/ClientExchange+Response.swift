@@ -211,6 +211,7 @@ extension ClientExchange {
         replay.discardBody()
         machine.handleFinalHead(response, delimitedByClose: relay.isDelimitedByClose)
         relay.beginRelay(response.status)
+        if input.isGRPC { relay.noteCall() }
         upstream.expectContinue(false)
         var writer = writer(response, headBytes, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers

@@ -16,6 +16,8 @@ struct ResponseRelay: ~Copyable {
     private struct StreamHead {
         var ends = false
         var isNeverIndexed = false
+        /// It is a call's of gRPC.
+        var isCall = false
     }
 
     /// nil: no head, or a whole one, was read.
@@ -70,6 +72,9 @@ struct ResponseRelay: ~Copyable {
 
     /// No body follows the head of a stream.
     var endsWithHead: Bool { streamHead.ends }
+    /// The response is relayed to a client of gRPC, which has its head.
+    var isCall: Bool { streamHead.isCall }
+    mutating func noteCall() { streamHead.isCall = true }
     /// The upstream has forbidden to index some of the head's fields.
     var isNeverIndexed: Bool { streamHead.isNeverIndexed }
 

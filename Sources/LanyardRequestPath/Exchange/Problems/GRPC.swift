@@ -7,6 +7,8 @@ enum GRPC {
 
     /// The status of a call that refuses its token.
     static let unauthenticated = 16
+    /// The status of a call that may be repeated.
+    static let unavailable = 14
 
     /// The head is one of a call: its `Content-Type` is `application/grpc`, or that with a suffix or parameters.
     static func isCall(_ lines: FieldLines, in bytes: Bytes) -> Bool {
@@ -85,7 +87,7 @@ extension Problem {
         case "internal-error": 13
         case "credential-refused", "login-required", "no-active-user", "token-refused": GRPC.unauthenticated
         // Of the identity service and the upstream.
-        default: 14
+        default: GRPC.unavailable
         }
     }
 }
