@@ -22,7 +22,8 @@ MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
     "life", "clients", "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
-    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest"]
+    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
+    "upstream_mended"]
 
 
 def options():

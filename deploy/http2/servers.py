@@ -199,7 +199,7 @@ class Lanyard(Server):
         """Routes to the HTTP/2 upstream."""
         plain, settings = self.h2.plain.port, {"protocol": "http2"} | self.options.get("route", {})
         short = {"timeouts": {"write": "1s", "response_header": "1s", "response_idle": "1s", "connect": "1s"}}
-        secure = {"upstream": f"https://localhost:{self.h2.secure.port}", "tls": {"ca_file": self.certificate[0]}}
+        secure = self.secure_keys()
         return [
             self.route("h2", "/h2", plain, **settings),
             self.route("host-upstream", "/host-upstream", plain, **settings | {"host": "upstream"}),
@@ -209,7 +209,14 @@ class Lanyard(Server):
             self.route("set", "/set", plain, **settings | {"set_headers": {"X-Set": "fixed"}, "forwarded": "append"}),
             self.route("tls", "/tls", plain, **secure), self.route("tls-http1", "/tls-http1", plain, **secure, protocol="http1"),
             self.route("down", "/down", free_port(), **settings),
-            self.route("denied", "/denied", plain, **settings, deny=[{"path": "/denied/secret"}])]
+            self.route("denied", "/denied", plain, **settings, deny=[{"path": "/denied/secret"}]),
+            # Of a row's own server.
+            *(self.route(*names, port(self) if callable(port) else port, **keys(self) if callable(keys) else keys)
+              for *names, port, keys in self.options.get("routes", ()))]
+
+    def secure_keys(self, **keys):
+        """A route's keys for the HTTP/2 upstream with TLS."""
+        return {"upstream": f"https://localhost:{self.h2.secure.port}", "tls": {"ca_file": self.certificate[0]}} | keys
 
     def ports(self):
         lines = [json.loads(line) for line in self.log_text().splitlines() if line.startswith("{") and line.endswith("}")]
