@@ -23,7 +23,7 @@ MODULES = [
     "life", "clients", "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
     "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
-    "upstream_mended"]
+    "upstream_mended", "mended"]
 
 
 def options():

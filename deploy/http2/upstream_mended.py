@@ -1,1 +1,300 @@
-"""x"""
+"""Faults of HTTP/2 towards upstreams that a review has found: each row fails on the program as it was before."""
+
+import signal
+import socket
+import struct
+import time
+
+from calls import StreamCall, both, complete, problem, served
+from frames import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, REFUSED_STREAM, goaway, window_update
+from multiplexed import hold, ok
+from rows import Failure, expect, row
+from upstream import MIB, pattern
+
+QUICK = {"keys": {"shards": 1, "http2": {"ping_after": "1s", "ping_timeout": "1s"}}}
+ONE_SHARD = {"keys": {"shards": 1}}
+HELD = {"keys": {"shards": 1}, "route": {"replay_body_max": "1MiB"}}
+
+
+# A connection whose PING is not answered
+
+def leave_unanswered(server, seconds, prefix):
+    """R1 is silent and its PING unanswered; R2 gets its place. Both are cancelled, and the connection is idle."""
+    path, connection = server.h2.on(hold, prefix), server.connect()
+    first = StreamCall(server, path, connection=connection)
+    request = server.h2.request(path)
+    request.connection.fence()
+    request.connection.acknowledges = False
+    second = StreamCall(server, path, connection=connection)
+    server.h2.until("PING", lambda: request.connection.count("PING"), 5)
+    asked = time.monotonic()
+    first.cancel()
+    waiter = server.h2.request(path, 1)
+    expect("R2 is on the connection of R1", True, waiter.connection is request.connection)
+    server.h2.pause(seconds)
+    second.cancel()
+    server.h2.until("RST_STREAM", lambda: waiter.reset is not None)
+    server.h2.pause(max(0, asked + 1.15 - time.monotonic()))
+    return connection
+
+
+@row("H31", "connections_max 1, MAX_CONCURRENT_STREAMS 1: R1's PING is unanswered, R2 gets its place, both are cancelled; R3 is served",
+     own=QUICK)
+def unanswered(server):
+    server.h2.values = ((MAX_CONCURRENT_STREAMS, 1),)
+    for seconds in (0.7, 0.3):
+        connection = leave_unanswered(server, seconds, "/one")
+        path = server.h2.on(ok, "/one")
+        complete(StreamCall(server, path, method="POST", body=b"body", connection=connection))
+        complete(StreamCall(server, path, connection=connection))
+        server.h2.end_row()
+        server.h2.values = ((MAX_CONCURRENT_STREAMS, 1),)
+    server.lives()
+
+
+@row("H31", "the same with R1 and R2 on one connection without a limit, and several requests at once in place of R3", own=QUICK)
+def unanswered_several(server):
+    path, connection = server.h2.on(hold), server.connect()
+    many = [StreamCall(server, path, connection=connection) for _ in range(2)]
+    request = server.h2.request(path, 1)
+    request.connection.fence()
+    request.connection.acknowledges = False
+    server.h2.until("PING", lambda: request.connection.count("PING"), 5)
+    many[0].cancel()
+    server.h2.pause(0.8)
+    many[1].cancel()
+    server.h2.pause(0.4)
+    later = server.h2.on(ok)
+    for made in [StreamCall(server, later, method="POST", body=b"body", connection=connection) for _ in range(10)]:
+        complete(made)
+    server.lives()
+
+
+# Requests that leave while a connection is opened
+
+SLOW = {"connect": "3s", "connect_all": "3s"}
+
+
+class FullListener:
+    """A port whose handshakes are not answered, until `serve`."""
+
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen(0)
+        self.port, self.fillers = self.socket.getsockname()[1], []
+        for _ in range(3):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", self.port))
+            self.fillers.append(filler)
+        time.sleep(0.05)
+
+
+FULL = {}
+
+
+def full_port(_):
+    FULL["listener"] = FullListener()
+    return FULL["listener"].port
+
+
+LEAVING = {"keys": {"shards": 1}, "routes": [
+    ("full", "/full", full_port, {"protocol": "http2", "connections_max": 1, "timeouts": SLOW}),
+    ("secure-one", "/secure-one", 0, lambda server: server.secure_keys(connections_max=1, timeouts=SLOW))]}
+
+
+def leave(server, prefix, order, connection):
+    """A leader and two followers wait for one connection; all leave in this order."""
+    path = server.h2.on(ok, prefix)
+    many = []
+    for _ in range(3):
+        many.append(StreamCall(server, path, connection=connection))
+        connection.fence()
+    server.h2.pause(0.3)
+    for number in order:
+        many[number].cancel()
+        connection.fence()
+    return path
+
+
+@row("H25", "a leader and its followers leave while a connection is opened: the next request has a connect time of its own", own=LEAVING)
+def leaving_connect(server):
+    connection = server.connect()
+    leave(server, "/full", (0, 1, 2), connection)
+    server.h2.pause(1.2)
+    for _ in range(2):
+        began = time.monotonic()
+        problem_of(StreamCall(server, "/full/x", connection=connection), 504, 502, 503)
+        if not 2.5 <= time.monotonic() - began <= 5:
+            raise Failure(f"expected the connect error after 3 s, seen it after {time.monotonic() - began:.1f} s")
+
+
+@row("H25", "they leave during the handshake of TLS, in any order: the next request has a connection of its own at once", own=LEAVING)
+def leaving_handshake(server):
+    secure = server.h2.secure
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        connection = server.connect()
+        secure.is_paused = True
+        try:
+            path = leave(server, "/secure-one", order, connection)
+            secure.serve()
+            for one in server.h2.connections:
+                one.is_paused = True
+        finally:
+            secure.is_paused = False
+        made = StreamCall(server, path, connection=connection)
+        made.until("a response in 1 s", lambda made=made: made.stream.is_over, 1)
+        complete(made)
+        server.end_connections()
+
+
+def problem_of(made, *statuses):
+    """Lanyard's own response with one of these statuses."""
+    made.until("an end", lambda: made.stream.is_over)
+    if made.stream.status not in statuses or made.stream.values("content-type") != ["application/problem+json"]:
+        raise Failure(f"expected a problem of {statuses}, seen {made.stream}")
+
+
+# A connection that ends as a request is sent
+
+def reset_connection(request):
+    """By TCP."""
+    request.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request.connection.close()
+
+
+def wide(script):
+    """The same at an upstream that has given the connection a window of 8 MiB."""
+    def begin_request(request):
+        request.connection.receive_window = max(request.connection.receive_window, 8 * MIB)
+        script(request)
+    return begin_request
+
+
+@both("H35", "a held POST whose connection is reset behind the whole of it: it is sent once, and gets a 502", own=HELD)
+def reset_read(server, kind):
+    for size in (60_000, 65_000, 66_000, 80_000, 200_000, 900_000):
+        for is_fresh in (True, False):
+            server.end_connections()
+            server.h2.values, server.h2.greeting = ((INITIAL_WINDOW_SIZE, 8 * MIB),), window_update(0, 8 * MIB)
+            if not is_fresh:
+                served(server)
+            path = server.h2.on(wide(lambda request: request.on_end(reset_connection)))
+            made = kind(server, path, method="POST", body=pattern(0, size))
+            problem(made, 502)
+            expect(f"sendings of {size} bytes", 1, len(server.h2.requests(path)))
+
+
+@both("H35", "a held POST whose connection is reset in the middle of it, and behind its head: it is sent once, and gets a 502", own=HELD)
+def reset_within(server, kind):
+    for size in (60_000, 100_000, 900_000):
+        for part in (0, 10_000, 50_000):
+            path = server.h2.on(hold)
+            made = kind(server, path, method="POST", body=pattern(0, size))
+            request = server.h2.request(path)
+            server.h2.until("a part", lambda request=request, part=part: len(request.body) >= part)
+            reset_connection(request)
+            problem(made, 502)
+            expect(f"sendings of {size} bytes", 1, len(server.h2.requests(path)))
+
+
+@both("H35", "a POST comes at the same moment as the end of the idle connection, by FIN, GOAWAY with FIN, or a reset: it is served", own=ONE_SHARD)
+def meets_end(server, kind):
+    for how in ("FIN", "GOAWAY", "reset"):
+        for is_request_first in (True, False):
+            made = kind(server, server.h2.on(ok))
+            complete(made)
+            connection, path = getattr(made, "connection", None), server.h2.on(ok)
+            one = server.h2.requests()[-1].connection
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.05)
+            steps = [lambda: begin(server, made, path, connection), lambda: end_idle(one, how)]
+            try:
+                later = [step() for step in (steps if is_request_first else steps[::-1])][0 if is_request_first else 1]
+                time.sleep(0.05)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            case = f"{how}, the {'request' if is_request_first else 'end'} first"
+            later.until(f"a response ({case})", lambda later=later: later.stream.is_over)
+            expect(f"status ({case})", 200, later.stream.status)
+            # GOAWAY says that the request was not processed, wherever it has been sent.
+            sendings = [request for request in server.h2.requests(path) if how != "GOAWAY" or request.connection is not one]
+            expect(f"sendings ({case})", 1, len(sendings))
+            expect(f"the connection is the old one ({case})", False, sendings[0].connection is one)
+
+
+def begin(server, made, path, connection):
+    """A POST on the client's connection."""
+    if connection:
+        return StreamCall(server, path, method="POST", body=b"body", connection=connection)
+    made.begin(path, method="POST", body=b"body")
+    return made
+
+
+def end_idle(one, how):
+    """The upstream ends its connection."""
+    if how == "GOAWAY":
+        one.output += goaway(one.last)
+        one.flush()
+    if how == "reset":
+        one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
+    else:
+        one.socket.shutdown(socket.SHUT_WR)
+
+
+# Streams that the upstream allows
+
+class Slow:
+    """Responds after 50 ms; refuses what is above five streams of a connection."""
+
+    def __init__(self, server, prefix="/h2"):
+        self.server, self.due, self.path, self.refused = server, [], server.h2.on(self.begin, prefix), 0
+        server.h2.values = ((MAX_CONCURRENT_STREAMS, 5),)
+
+    def begin(self, request):
+        if len(request.connection.open_requests()) > 5:
+            self.refused += 1
+            return request.cancel(REFUSED_STREAM)
+        return request.on_end(lambda request: self.due.append((time.monotonic() + 0.05, request)))
+
+    def serve(self, calls, seconds=15):
+        end = time.monotonic() + seconds
+        while not all(call.stream.is_over for call in calls) and time.monotonic() < end:
+            self.server.h2.pause(0.005)
+            now = time.monotonic()
+            for at, request in [each for each in self.due if each[0] <= now]:
+                self.due.remove((at, request))
+                if not request.is_closed and not request.connection.ended:
+                    request.reply(200, [], b"ok")
+        seen = sorted(str(call.stream.status) for call in calls)
+        expect("responses", {"200": len(calls)}, {status: seen.count(status) for status in seen})
+
+
+def cold(server, kind, prefix="/h2", **options):
+    """60 requests at once, of one client's connection of HTTP/2 or of as many of HTTP/1.1."""
+    slow = Slow(server, prefix)
+    if kind is StreamCall:
+        options["connection"] = server.connect()
+    slow.serve([kind(server, slow.path, **options) for _ in range(60)])
+
+
+@both("H26", "60 GETs at once, and nothing known of the upstream, which allows 5 streams and responds after 50 ms: all are served", own=ONE_SHARD)
+def cold_get(server, kind):
+    cold(server, kind)
+
+
+@both("H26", "60 POSTs at once at such an upstream: all are served", own=ONE_SHARD)
+def cold_post(server, kind):
+    cold(server, kind, method="POST", body=b"body")
+
+
+@both("H26", "60 GETs at once at such an upstream, with connections_max 1: all are served", own=ONE_SHARD)
+def cold_one(server, kind):
+    cold(server, kind, "/one")
+
+
+@both("H26", "60 POSTs at once over TLS at such an upstream: all are served", own=ONE_SHARD)
+def cold_secure(server, kind):
+    cold(server, kind, "/tls", method="POST", body=b"body")
