@@ -3,6 +3,7 @@
 import signal
 import socket
 import struct
+import threading
 import time
 
 from calls import StreamCall, both, complete, problem, served
@@ -13,7 +14,7 @@ from upstream import MIB, pattern
 
 QUICK = {"keys": {"shards": 1, "http2": {"ping_after": "1s", "ping_timeout": "1s"}}}
 ONE_SHARD = {"keys": {"shards": 1}}
-HELD = {"keys": {"shards": 1}, "route": {"replay_body_max": "1MiB"}}
+HELD = {"keys": {"shards": 1, "http2": {"stream_window": "1MiB"}}, "route": {"replay_body_max": "1MiB"}}
 
 
 # A connection whose PING is not answered
@@ -190,6 +191,44 @@ def reset_within(server, kind):
             reset_connection(request)
             problem(made, 502)
             expect(f"sendings of {size} bytes", 1, len(server.h2.requests(path)))
+
+
+@both("H35", "a held POST that leaves in one turn, whose connection is reset as its first bytes come: it is sent once, and gets a 502", own=HELD)
+def reset_turn(server, kind):
+    for size in (100_000, 900_000):
+        for part in (1000, 10_000, 60_000):
+            for _ in range(4):
+                server.end_connections()
+                server.h2.values = ((MAX_CONCURRENT_STREAMS, 1), (INITIAL_WINDOW_SIZE, 8 * MIB))
+                server.h2.greeting = window_update(0, 8 * MIB)
+                first, path = server.h2.on(hold, "/one"), server.h2.on(ok, "/one")
+                held = StreamCall(server, first)
+                request = server.h2.request(first)
+                request.connection.fence()
+                made = kind(server, path, method="POST", body=pattern(0, size))
+                server.h2.pause(0.05)
+                one = request.connection
+                one.is_paused = True
+                reader = threading.Thread(target=reset_behind, args=(one.socket, part))
+                reader.start()
+                request.reply(200, [], b"ok")
+                reader.join(5)
+                one.close()
+                complete(held)
+                problem(made, 502)
+                expect(f"further sendings of {size} bytes", 0, len(server.h2.requests(path)))
+
+
+def reset_behind(connection, count):
+    """Resets the connection as soon as so many bytes have come: in a thread of its own, since Lanyard's turn lasts a millisecond."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.settimeout(5)
+    try:
+        while count > 0 and (received := connection.recv(1 << 16)):
+            count -= len(received)
+    except OSError:
+        pass
+    connection.close()
 
 
 @both("H35", "a POST comes at the same moment as the end of the idle connection, by FIN, GOAWAY with FIN, or a reset: it is served", own=ONE_SHARD)
