@@ -7,7 +7,7 @@ import threading
 import time
 
 from calls import StreamCall, both, complete, problem, served
-from frames import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, REFUSED_STREAM, goaway, window_update
+from frames import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, goaway, window_update
 from multiplexed import hold, ok
 from rows import Failure, expect, row
 from upstream import MIB, pattern
@@ -193,7 +193,8 @@ def reset_within(server, kind):
             expect(f"sendings of {size} bytes", 1, len(server.h2.requests(path)))
 
 
-@both("H35", "a held POST that leaves in one turn, whose connection is reset as its first bytes come: it is sent once, and gets a 502", own=HELD)
+@both("H35", "a held POST that leaves in one turn, whose connection is reset as its first bytes come: it is sent once, and gets a 502",
+      own=HELD)
 def reset_turn(server, kind):
     for size in (100_000, 900_000):
         for part in (1000, 10_000, 60_000):
@@ -231,7 +232,8 @@ def reset_behind(connection, count):
     connection.close()
 
 
-@both("H35", "a POST comes at the same moment as the end of the idle connection, by FIN, GOAWAY with FIN, or a reset: it is served", own=ONE_SHARD)
+@both("H35", "a POST comes at the same moment as the end of the idle connection, by FIN, GOAWAY with FIN, or a reset: it is served",
+      own=ONE_SHARD)
 def meets_end(server, kind):
     for how in ("FIN", "GOAWAY", "reset"):
         for is_request_first in (True, False):
@@ -274,59 +276,3 @@ def end_idle(one, how):
         one.close()
     else:
         one.socket.shutdown(socket.SHUT_WR)
-
-
-# Streams that the upstream allows
-
-class Slow:
-    """Responds after 50 ms; refuses what is above five streams of a connection."""
-
-    def __init__(self, server, prefix="/h2"):
-        self.server, self.due, self.path, self.refused = server, [], server.h2.on(self.begin, prefix), 0
-        server.h2.values = ((MAX_CONCURRENT_STREAMS, 5),)
-
-    def begin(self, request):
-        if len(request.connection.open_requests()) > 5:
-            self.refused += 1
-            return request.cancel(REFUSED_STREAM)
-        return request.on_end(lambda request: self.due.append((time.monotonic() + 0.05, request)))
-
-    def serve(self, calls, seconds=15):
-        end = time.monotonic() + seconds
-        while not all(call.stream.is_over for call in calls) and time.monotonic() < end:
-            self.server.h2.pause(0.005)
-            now = time.monotonic()
-            for at, request in [each for each in self.due if each[0] <= now]:
-                self.due.remove((at, request))
-                if not request.is_closed and not request.connection.ended:
-                    request.reply(200, [], b"ok")
-        seen = sorted(str(call.stream.status) for call in calls)
-        expect("responses", {"200": len(calls)}, {status: seen.count(status) for status in seen})
-
-
-def cold(server, kind, prefix="/h2", **options):
-    """60 requests at once, of one client's connection of HTTP/2 or of as many of HTTP/1.1."""
-    slow = Slow(server, prefix)
-    if kind is StreamCall:
-        options["connection"] = server.connect()
-    slow.serve([kind(server, slow.path, **options) for _ in range(60)])
-
-
-@both("H26", "60 GETs at once, and nothing known of the upstream, which allows 5 streams and responds after 50 ms: all are served", own=ONE_SHARD)
-def cold_get(server, kind):
-    cold(server, kind)
-
-
-@both("H26", "60 POSTs at once at such an upstream: all are served", own=ONE_SHARD)
-def cold_post(server, kind):
-    cold(server, kind, method="POST", body=b"body")
-
-
-@both("H26", "60 GETs at once at such an upstream, with connections_max 1: all are served", own=ONE_SHARD)
-def cold_one(server, kind):
-    cold(server, kind, "/one")
-
-
-@both("H26", "60 POSTs at once over TLS at such an upstream: all are served", own=ONE_SHARD)
-def cold_secure(server, kind):
-    cold(server, kind, "/tls", method="POST", body=b"body")

@@ -1,10 +1,15 @@
 """Several requests on one upstream connection: its limits, and what it refuses."""
 
+import time
+
 from calls import KINDS, StreamCall, both, complete, served
 from frames import MAX_CONCURRENT_STREAMS, REFUSED_STREAM
 from multiplexed import hold, ok
 from rows import Failure, expect, row
 from upstream import MIB, pattern
+
+# One pool knows what the upstream allows.
+ONE_SHARD = {"keys": {"shards": 1}}
 
 
 def calls(server, count, path=None, **options):
@@ -202,3 +207,57 @@ def mixed(server):
             for number in range(40) for kind in KINDS.values()]
     for call, body in many:
         expect("body", True, complete(call).body == body)
+
+
+class Slow:
+    """Responds after 50 ms; refuses what is above five streams of a connection."""
+
+    def __init__(self, server, prefix="/h2"):
+        self.server, self.due, self.path = server, [], server.h2.on(self.begin, prefix)
+        server.h2.values = ((MAX_CONCURRENT_STREAMS, 5),)
+
+    def begin(self, request):
+        if len(request.connection.open_requests()) > 5:
+            return request.cancel(REFUSED_STREAM)
+        return request.on_end(lambda request: self.due.append((time.monotonic() + 0.05, request)))
+
+    def serve(self, calls, seconds=15):
+        end = time.monotonic() + seconds
+        while not all(call.stream.is_over for call in calls) and time.monotonic() < end:
+            self.server.h2.pause(0.005)
+            now = time.monotonic()
+            for at, request in [each for each in self.due if each[0] <= now]:
+                self.due.remove((at, request))
+                if not request.is_closed and not request.connection.ended:
+                    request.reply(200, [], b"ok")
+        seen = sorted(str(call.stream.status) for call in calls)
+        expect("responses", {"200": len(calls)}, {status: seen.count(status) for status in seen})
+
+
+def cold(server, kind, prefix="/h2", **options):
+    """60 requests at once, of one client's connection of HTTP/2 or of as many of HTTP/1.1."""
+    slow = Slow(server, prefix)
+    if kind is StreamCall:
+        options["connection"] = server.connect()
+    slow.serve([kind(server, slow.path, **options) for _ in range(60)])
+
+
+@both("H26", "60 GETs at once, and nothing known of the upstream, which allows 5 streams and responds after 50 ms: all are served",
+      own=ONE_SHARD)
+def cold_get(server, kind):
+    cold(server, kind)
+
+
+@both("H26", "60 POSTs at once at such an upstream: all are served", own=ONE_SHARD)
+def cold_post(server, kind):
+    cold(server, kind, method="POST", body=b"body")
+
+
+@both("H26", "60 GETs at once at such an upstream, with connections_max 1: all are served", own=ONE_SHARD)
+def cold_one(server, kind):
+    cold(server, kind, "/one")
+
+
+@both("H26", "60 POSTs at once over TLS at such an upstream: all are served", own=ONE_SHARD)
+def cold_secure(server, kind):
+    cold(server, kind, "/tls", method="POST", body=b"body")
