@@ -97,7 +97,7 @@ def half(server, connection):
         raise Failure(f"expected GOAWAY header_timeout, seen {connection.goaways}")
 
 
-@row("20.2", "half a head, and nothing behind it: GOAWAY header_timeout", own=SHORT)
+@row("8", "half a head, and nothing behind it: GOAWAY header_timeout", own=SHORT)
 def half_head(server):
     half(server, server.connect())
     connection = server.connect()
@@ -106,7 +106,7 @@ def half_head(server):
     server.lives()
 
 
-@row("20.2", "half a head behind faulty ones: the same", own=SHORT)
+@row("8", "half a head behind faulty ones: the same", own=SHORT)
 def half_head_behind(server):
     connection = server.connect()
     for name, _ in list(faulty_heads(connection, server.path)):

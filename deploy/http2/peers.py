@@ -40,5 +40,9 @@ PEERS = tuple((tuple(names.split()), reason) for names, reason in (
     ("upstream_times/kept_reset", NO_REPEAT),
     ("upstream_times/kept", None),
     ("upstream_honest/goaway_closed", NO_GRPC),
+    ("upstream_sharing/cold upstream_mended/meets_end", NO_REPEAT),
+    ("upstream_mixed/", ONE_PROTOCOL),
+    ("upstream_mended/reset_read upstream_mended/reset_within", NO_PROBLEM),
+    ("upstream_mended/ mended/window mended/half_head mended/ping_alone", OWN_ROUTE),
     ("upstream_random/", "resets streams that it has not opened, if their client leaves early"),
     ("upstream_times/", OWN_ROUTE)))
