@@ -105,6 +105,50 @@ def silent_newer(server):
     complete(busy)
 
 
+@row("H33", "the same where the idle connection does not answer: the request is served by another one after a second", own=TWO)
+def silent_dead(server):
+    path = server.h2.on(ok, "/two")
+    try:
+        agree(server, HTTP1)
+        busy = StreamCall(server, server.h2.on(hold, "/two"))
+        one = server.h2.plain_request()
+    finally:
+        agree(server, BOTH)
+    complete(StreamCall(server, path))
+    old = server.h2.requests(path)[0].connection
+    server.h2.pause(1.5)
+    old.acknowledges, began, before = False, time.monotonic(), server.cpu_ticks()
+    many = [StreamCall(server, path, method="POST", body=b"body") for _ in range(5)]
+    for made in many:
+        complete(made)
+    if not 0.5 <= time.monotonic() - began <= 4 or server.cpu_ticks() - before > 30:
+        raise Failure(f"expected a second and 30 ticks at most, seen {time.monotonic() - began:.1f} s, {server.cpu_ticks() - before} ticks")
+    expect("the old connection has a further request", 1, len(old.requests))
+    respond_plain(one)
+    complete(busy)
+
+
+@row("H5", "an upgrade gets the slot of the silent idle connection of HTTP/2 at once", own=TWO)
+def silent_upgrade(server):
+    path = server.h2.on(ok, "/two")
+    try:
+        agree(server, HTTP1)
+        busy = StreamCall(server, server.h2.on(hold, "/two"))
+        one = server.h2.plain_request()
+    finally:
+        agree(server, BOTH)
+    complete(StreamCall(server, path))
+    server.h2.pause(1.5)
+    upgrade = server.h2.on(hold, "/two")
+    made = PlainCall(server, upgrade, *UPGRADE)
+    server.h2.until("an upgrade", lambda: server.h2.plain_request(1), 3)
+    respond_plain(server.h2.plain_request(1), 403, "Forbidden")
+    complete(made, 403)
+    expect("upgrades over HTTP/2", 0, len(server.h2.requests(upgrade)))
+    respond_plain(one)
+    complete(busy)
+
+
 @row("H13", "an HTTP/1.1 connection that a refused upgrade has left idle: calls of gRPC still go over HTTP/2", own=ONE_SHARD)
 def grpc_beside_upgrade(server):
     path, connection = server.h2.on(greet), server.connect()
