@@ -1,7 +1,7 @@
 """Faults of HTTP/2 towards clients, and in its settings, that a review has found: each row fails on the program as it was before."""
 
 from calls import PlainCall, StreamCall, complete
-from frames import END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PROTOCOL_ERROR, data, frame, ping
+from frames import END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PROTOCOL_ERROR, data, frame, headers, ping
 from multiplexed import echo, hold, ok
 from rows import Failure, expect, row
 from upstream import MIB, pattern
@@ -34,6 +34,21 @@ def exchange_all(server, window):
         expect("windows", (window, window), (connection.peer.get(INITIAL_WINDOW_SIZE), one.peer.get(INITIAL_WINDOW_SIZE)))
     complete(PlainCall(server, server.h2.on(ok)))
     complete(StreamCall(server, server.path, connection=connection))
+
+
+# The end of a request of known length
+
+@row("H12", "HTTP/2 to HTTP/2: trailers of a request of known length that come 0.3 s behind its last byte pass")
+def trailers_late(server):
+    path, connection = server.h2.on(echo), server.connect()
+    stream = connection.open(connection.fields(path, ("content-length", "4"), ("te", "trailers"), method="POST"), end=False)
+    connection.send_data(stream, b"body")
+    server.h2.clients.append(connection)
+    server.h2.pause(0.3)
+    connection.send(headers(stream.number, connection.encode([("x-sum", "1")])))
+    connection.response(stream, 200)
+    request = server.h2.finished(path)
+    expect("body and trailers", (b"body", [(b"x-sum", b"1")]), (bytes(request.body), request.trailers))
 
 
 # Heads with a fault, and half ones
