@@ -7,7 +7,7 @@
 enum {
     HEADER_BYTES = 9,
     PREFACE_BYTES = 24,
-    OPENED_MAX = 256,
+    OPENED_MAX = 128,
     CONTINUATIONS_MAX = 8,
     TEXT_BYTES_MAX = 4 << 20,
     TEXT_KEPT_MAX = 256 << 10,

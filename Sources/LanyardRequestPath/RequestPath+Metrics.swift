@@ -25,6 +25,7 @@ extension RequestPath {
                     "lanyard_upstream_idle_evictions", suffix: "_total", labels: [.init("reason", reason.rawValue)],
                     value: Double(count)))
         }
+        samples += Self.endSamples(configuration)
         for route in configuration.routeList {
             samples += Self.routeSamples(route, configuration, served.map { $0.pools[route.index] })
         }
@@ -57,6 +58,17 @@ extension RequestPath {
             value: Double(end.seconds))
     }
 
+    /// How connections of HTTP/2 to upstreams have ended by errors, all routes together.
+    private static func endSamples(_ configuration: ServedConfiguration) -> [MetricSample] {
+        var counts = ["goaway": 0, "enhance_your_calm": 0, "ping_timeout": 0]
+        for target in configuration.targets { counts.merge(target.endCounts) { $0 + $1 } }
+        return counts.sorted { $0.key < $1.key }.map { reason, count in
+            MetricSample(
+                "lanyard_upstream_http2_ends", suffix: "_total", labels: [.init("reason", reason)], value: Double(count)
+            )
+        }
+    }
+
     private static func routeSamples(
         _ route: Route, _ configuration: ServedConfiguration, _ pools: [UpstreamPool]
     ) -> [MetricSample] {
@@ -71,12 +83,6 @@ extension RequestPath {
             samples.append(
                 MetricSample(
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
-                    value: Double(count)))
-        }
-        for (reason, count) in configuration.targets[route.index].endCounts {
-            samples.append(
-                MetricSample(
-                    "lanyard_upstream_http2_ends", suffix: "_total", labels: [name, .init("reason", reason)],
                     value: Double(count)))
         }
         let open = pools.reduce(0) { $0 + $1.open.value }

@@ -86,7 +86,8 @@ struct OpenSSLPeerTests {
         arguments: [
             (["-tls1", "-cipher", "ALL:@SECLEVEL=0"], "no_shared_version"),
             (["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], "no_shared_version"),
-            (["-tls1_2", "-cipher", "AES128-GCM-SHA256"], "no_shared_cipher"), (["-alpn", "h2"], "no_shared_protocol"),
+            (["-tls1_2", "-cipher", "AES128-GCM-SHA256"], "no_shared_cipher"),
+            (["-alpn", "other"], "no_shared_protocol"),
         ])
     func servers(_ arguments: [String], _ reason: String) async throws {
         let folder = try TemporaryFolder()

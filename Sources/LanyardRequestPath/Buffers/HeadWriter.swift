@@ -55,7 +55,10 @@ struct HeadWriter: ~Copyable {
     mutating func write(lowered bytes: UnsafeBufferPointer<UInt8>) {
         if bytes.count > capacity - count { grow(by: bytes.count) }
         let place = base + count
-        for index in 0..<bytes.count { place[index] = ByteClass.lower(bytes[index]) }
+        for index in 0..<bytes.count {
+            let byte = bytes[index]
+            place[index] = byte &- 0x41 < 26 ? byte | 0x20 : byte
+        }
         count += bytes.count
     }
 

@@ -18,7 +18,8 @@ struct StreamPlaces {
     /// - Parameter now: the connection is new.
     init(_ settings: HTTP2Settings, at now: Instant) {
         requestsMax = settings.requestsMax ?? .max
-        windowsMax = max(settings.connectionWindow, settings.streamsMax * settings.streamWindow) / settings.streamWindow
+        let window = min(max(settings.connectionWindow, settings.streamsMax * settings.streamWindow), Int(Int32.max))
+        windowsMax = window / settings.streamWindow
         endsAt = settings.maxAge.map { now + $0 } ?? .never
     }
 

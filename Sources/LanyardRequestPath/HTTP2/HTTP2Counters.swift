@@ -21,9 +21,7 @@ package final class HTTP2Counters: Sendable {
     /// A connection has ended because its peer has passed a limit (H42).
     func count(_ end: HTTP2End) { ends[HTTP2End.allCases.firstIndex(of: end)!].add() }
 
-    /// Left out before the first connection.
     var samples: [MetricSample] {
-        guard streams.value > 0 || connections.value > 0 || ends.contains(where: { $0.value > 0 }) else { return [] }
         let side = MetricSample.Label("side", side.rawValue)
         var samples = [
             MetricSample("lanyard_http2_connections", labels: [side], value: Double(connections.value)),

@@ -84,6 +84,10 @@ import Testing
         let response = try client.response(stream)
         #expect(response.body.count == size && response.trailers == "x-sum: 1\r\n\r\n" && response.hasEnded)
         #expect(response.field("x-trailers") == "yes" && response.resetCode == nil)
+        let length = [("content-length", "\(size)")]
+        let late = try client.request("POST", "/t", length, body: Array(text.utf8), ends: false)
+        try client.send(trailers: [("x-end", "3")], on: late)
+        #expect(try client.response(late).field("x-trailers") == "yes")
     }
 
     @Test(

@@ -177,6 +177,7 @@ extension ClientExchange {
             giveBack(lease)
             return refuse(.grpcNeedsHTTP2)
         }
+        if lease.isStream { input.awaitStreamEnd() }
         lease.begin(by: self)
         let connection = lease.connection
         upstream.attach(lease)

@@ -39,7 +39,7 @@ extension ClientExchange {
     }
 
     private func streamTrailers(of active: ActiveExchange) -> StreamTrailers? {
-        guard input.hasTrailers else { return nil }
+        guard input.hasStreamTrailers else { return nil }
         let trailers = StreamTrailers()
         input.writeTrailers(into: &trailers.fields, on: active.route, shard.headLimits)
         return trailers

@@ -6,13 +6,27 @@ extension RequestInput {
     mutating func keepTrailers(in input: UnsafeMutableRawBufferPointer) {
         let place = body.trailerBytes
         guard !place.isEmpty else { return }
-        var text = trailers.map { Array($0.bytes) } ?? []
+        var text = trailers.map { Array($0.bytes) } ?? nominations
         text += UnsafeRawBufferPointer(input)[place]
         text.withUnsafeBytes { keepTrailers($0) }
     }
 
-    /// Trailers follow the body.
-    var hasTrailers: Bool { trailers != nil }
+    /// Trailers follow the body, on a stream.
+    var hasStreamTrailers: Bool { trailers != nil }
+    /// Trailers follow the last chunk. Those of HTTP/1.1 are dropped there (http-requests.md 6.4).
+    var hasTrailers: Bool { hasStreamTrailers && head.isHTTP2 }
+
+    /// The head's `Connection` lines: a field that they name is not forwarded as a trailer either (http-forwarding.md 10.1).
+    private var nominations: [UInt8] {
+        guard head.connection.nominatesFields, let (bytes, lines) = headBytes, bytes.count >= head.length else {
+            return []
+        }
+        var text: [UInt8] = []
+        for index in 0..<lines.count where lines[index].name == .connection {
+            text += Array("Connection: ".utf8) + Array(lines.value(index, in: bytes)) + [0x0d, 0x0a]
+        }
+        return text
+    }
 
     /// Writes the trailers that may be forwarded.
     func writeTrailers(into out: inout some HeadSink & ~Copyable, on route: Route, _ limits: HeadLimits) {

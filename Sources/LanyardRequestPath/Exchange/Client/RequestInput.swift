@@ -131,6 +131,9 @@ struct RequestInput: ~Copyable {
     /// The end of the stream has come: the next bytes of the body are its last ones.
     mutating func expectBodyEnd() { body.endsWithNext = true }
 
+    /// The upstream's stream takes trailers behind a known length, too: the end of the client's stream says whether some come.
+    mutating func awaitStreamEnd() { if head.isHTTP2, !body.isEnded { body.awaitsStreamEnd = true } }
+
     /// Keeps bytes of the body behind the head.
     mutating func append(_ bytes: UnsafeRawBufferPointer, in shard: ShardCore) {
         ownBuffer(of: shard)._withUnsafeGuaranteedRef { $0.append(bytes) }

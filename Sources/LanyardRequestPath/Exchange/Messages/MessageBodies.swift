@@ -9,6 +9,8 @@ struct RequestBody {
     private(set) var total = 0
     /// The end of the stream has come: the bytes of the next `consume` are the last ones.
     var endsWithNext = false
+    /// Trailers may follow the last byte of a known length: the body ends with its stream.
+    var awaitsStreamEnd = false
 
     /// - Parameters:
     ///   - framing: as the request's head states it.
@@ -45,7 +47,7 @@ struct RequestBody {
             let count = min(left, bytes.count)
             left -= count
             total += count
-            if left == 0 { isEnded = true }
+            if left == 0, !awaitsStreamEnd || endsWithNext { isEnded = true }
             return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
         }
         total += count
