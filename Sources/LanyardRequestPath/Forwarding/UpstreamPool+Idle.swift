@@ -19,8 +19,10 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         var place = idleOfUsers[user.number].newest
         while let connection = place {
-            place = idleOfUsers[user.number].next(before: connection)
-            guard need.isMet(by: connection) else { continue }
+            guard need.isMet(by: connection) else {
+                place = idleOfUsers[user.number].next(before: connection)
+                continue
+            }
             let isUsable =
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
@@ -29,6 +31,7 @@ extension UpstreamPool {
             removeIdle(connection)
             if isUsable { return connection.lease() }
             end(connection)
+            place = idleOfUsers[user.number].newest
         }
         return nil
     }
