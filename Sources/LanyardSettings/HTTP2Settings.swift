@@ -8,7 +8,7 @@ package struct HTTP2Settings: Equatable, Sendable {
     package var connectionWindow = 16 << 20
     /// An upstream that is silent so long while streams are open is asked whether it is there.
     package var pingAfter = Duration.seconds(15)
-    /// How long it may take to answer.
+    /// How long it may take to reply.
     package var pingTimeout = Duration.seconds(10)
     /// Age from which an upstream's connection takes no further request; nil: any.
     package var maxAge: Duration?

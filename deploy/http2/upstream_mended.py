@@ -19,8 +19,8 @@ HELD = {"keys": {"shards": 1, "http2": {"stream_window": "1MiB"}}, "route": {"re
 
 # A connection whose PING is not answered
 
-def leave_unanswered(server):
-    """R1 is silent and its PING unanswered; R2 gets its place. Both are cancelled, and the connection is idle.
+def leave_without_reply(server):
+    """R1 is silent and its PING without a reply; R2 gets its place. Both are cancelled, and the connection is idle.
 
     R2 begins so late that the connection is not silent for ping_after when R3 begins: it is not probed.
     """
@@ -44,18 +44,18 @@ def leave_unanswered(server):
     return connection
 
 
-@row("H31", "connections_max 1, MAX_CONCURRENT_STREAMS 1: R1's PING is unanswered, R2 gets its place, both are cancelled; R3 is served",
+@row("H31", "connections_max 1, MAX_CONCURRENT_STREAMS 1: R1's PING is without a reply, R2 gets its place, both are cancelled; R3 is served",
      own=QUICK)
-def unanswered(server):
-    connection, path = leave_unanswered(server), server.h2.on(ok, "/one")
+def without_reply(server):
+    connection, path = leave_without_reply(server), server.h2.on(ok, "/one")
     complete(StreamCall(server, path, method="POST", body=b"body", connection=connection))
     complete(StreamCall(server, path, connection=connection))
     server.lives()
 
 
 @row("H31", "the same with ten requests at once in place of R3, one of which is cancelled", own=QUICK)
-def unanswered_several(server):
-    connection, path = leave_unanswered(server), server.h2.on(ok, "/one")
+def without_reply_several(server):
+    connection, path = leave_without_reply(server), server.h2.on(ok, "/one")
     many = [StreamCall(server, path, method="POST", body=b"body", connection=connection) for _ in range(10)]
     many.pop(4).cancel()
     for made in many:

@@ -101,7 +101,7 @@ extension ConfigurationKeys {
             "An upstream that is silent so long while streams are open is asked by a PING whether it is there."),
         .init(
             "http2.ping_timeout", .value(.duration(Duration.milliseconds(100)...Duration.seconds(600))), "10s",
-            "How long it may take to answer; then its connection ends."),
+            "How long it may take to reply; then its connection ends."),
         .init(
             "http2.max_age", .value(.duration(long)), or: ["none"], "none",
             "Age from which a connection to an upstream takes no further request, so that new ones reach all of its servers."

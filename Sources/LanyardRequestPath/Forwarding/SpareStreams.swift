@@ -6,7 +6,7 @@ final class SpareStreams {
 
     func take() -> UpstreamStream? { list.popLast() }
 
-    /// The stream is closed, and nobody uses it.
+    /// The stream is closed, and no exchange uses it.
     func keep(_ stream: UpstreamStream) {
         stream.beginAnew()
         if list.count < Self.countMax { list.append(stream) }

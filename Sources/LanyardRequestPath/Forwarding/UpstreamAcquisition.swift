@@ -33,7 +33,7 @@ package final class UpstreamAcquisition {
 
     /// Its client has not disconnected.
     var isAlive: Bool { completion != nil }
-    /// Somebody waits for the connection that is opened for it.
+    /// A request waits for the connection that is opened for it.
     var isWanted: Bool { isAlive || followers.contains(where: \.isAlive) }
 
     var isWaiting: Bool { wait != nil }

@@ -154,7 +154,7 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
         pool.discard(self)
     }
 
-    /// A silent upstream with open streams is asked whether it is there, and given up if it does not answer (H31).
+    /// A silent upstream with open streams is asked whether it is there, and given up if it does not reply (H31).
     func checkSilence() {
         loop.assertIsCurrent()
         switch multiplexer?.checkSilence(at: loop.now) {
@@ -167,7 +167,7 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
         }
     }
 
-    /// The upstream must have answered a PING then.
+    /// The upstream must have replied to a PING then.
     func awaitProbe(until instant: Instant) {
         loop.assertIsCurrent()
         loop.set(deadline, at: instant)

@@ -231,7 +231,7 @@ final class UpstreamMultiplexer {
         connection.pool.noteGoAway(code: code)
     }
 
-    /// Removes the streams that the codec has closed, and those that nobody uses.
+    /// Removes the streams that the codec has closed, and those that no exchange uses.
     private func removeClosed() {
         var hasRoom = false
         while let (owner, code) = session.takeClosed() {

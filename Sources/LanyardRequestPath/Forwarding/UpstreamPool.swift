@@ -135,7 +135,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Nobody waits any more for the connection that is being opened.
+    /// No request waits any more for the connection that is being opened.
     func abandon(_ request: Acquisition) {
         loop.assertIsCurrent()
         sharing.opening.removeAll { $0 === request }

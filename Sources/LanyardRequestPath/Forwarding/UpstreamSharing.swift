@@ -12,7 +12,7 @@ struct UpstreamSharing {
     var connections: [[UpstreamConnection]] = []
     /// Connections are being opened for these; others may follow them.
     var opening: [UpstreamPool.Acquisition] = []
-    /// Idle connections that were asked whether they are alive, with the requests that wait for the answer (H33).
+    /// Idle connections that were asked whether they are alive, with the requests that wait for the reply (H33).
     var probes: [(connection: UpstreamConnection, waiting: UpstreamPool.Acquisition)] = []
     /// Each ENHANCE_YOUR_CALM doubles the time before a PING (H32).
     var pingFactor = 1
@@ -39,7 +39,7 @@ extension UpstreamPool {
 
 /// Connections of HTTP/2: each carries the requests of one user and account, as many at once as the upstream takes.
 extension UpstreamPool {
-    /// How long an idle connection may take to answer before it is used again.
+    /// How long an idle connection may take to reply before it is used again.
     private static let probeTimeout = Duration.seconds(1)
 
     var pingFactor: Int { sharing.pingFactor }
@@ -86,7 +86,7 @@ extension UpstreamPool {
         let user = connection.user.number
         while sharing.connections.count <= user { sharing.connections.append([]) }
         sharing.connections[user].append(connection)
-        // One place is always free on a new connection, also if nobody waits any more.
+        // One place is always free on a new connection, also if no request waits any more.
         if request.isAlive { reply(request, .success(connection.lease())) }
         serve(followers, by: connection)
         serveWaiters(by: connection)
@@ -224,7 +224,7 @@ extension UpstreamPool {
 
     /// Whether the connection has been idle so long that it may be dead without a sign.
     func mustProbe(_ connection: UpstreamConnection) -> Bool {
-        connection.multiplexer?.pings.isSilent(for: settings.pingAfter, at: loop.now) ?? false
+        connection.multiplexer?.pings.hasHeardNothing(for: settings.pingAfter, at: loop.now) ?? false
     }
 
     private func isProbed(_ connection: UpstreamConnection) -> Bool {
@@ -262,7 +262,7 @@ extension UpstreamPool {
         return nil
     }
 
-    /// The upstream has answered a PING.
+    /// The upstream has replied to a PING.
     func handleAnsweredProbe(of connection: UpstreamConnection) {
         loop.assertIsCurrent()
         let waiting = sharing.probes.filter { $0.connection === connection }.map(\.waiting)

@@ -81,7 +81,7 @@ package final class UpstreamStream {
     /// Not counted: the connection has it.
     private var multiplexer: Unmanaged<UpstreamMultiplexer>?
     private(set) var id: Int32 = 0
-    /// Who uses it; nil: nobody any more.
+    /// Who uses it; nil: none any more.
     private(set) var owner: (any UpstreamOwner)?
     /// The codec has closed it, or it was never opened.
     private(set) var isClosed = true

@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Whether the peer of a connection is still there: when it is asked by a PING, and when it is given up (H31, H32). Does no I/O.
 struct PingSchedule {
-    /// How long the peer may be silent while streams are open, and how long it may leave a PING unanswered.
+    /// How long the peer may be silent while streams are open, and how long it may leave a PING without a reply.
     struct Limits: Equatable {
         var after = Duration.seconds(15)
         var timeout = Duration.seconds(10)
@@ -21,7 +21,7 @@ struct PingSchedule {
     private let limits: Limits
     /// The latest frame.
     private var heardAt: Instant
-    /// A PING without an answer; nil: there is none.
+    /// A PING without a reply; nil: there is none.
     private var askedAt: Instant?
     /// No PING before.
     private var nextPingAt: Instant
@@ -32,7 +32,7 @@ struct PingSchedule {
     }
 
     /// Nothing has come for so long.
-    func isSilent(for duration: Duration, at now: Instant) -> Bool { now >= heardAt + duration }
+    func hasHeardNothing(for duration: Duration, at now: Instant) -> Bool { now >= heardAt + duration }
 
     /// Frames have come.
     ///
