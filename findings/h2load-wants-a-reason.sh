@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # h2load counts each response of HTTP/1.1 without a reason phrase as failed.
 #
-# Version    h2load of nghttp2-client 1.52.0-1+deb12u3 (Debian 12)
+# Version    h2load of nghttp2-client 1.52.0-1+deb12u3 (Debian 12), with libnghttp2-14 of the same version
 # Behaviour  The reason phrase of a status line may be absent (RFC 9112, section 4), and a server that has its responses from HTTP/2, which
 #            has no phrase, sends `HTTP/1.1 200 ` with nothing behind the space. h2load --h1 reads such responses whole, and says "failed"
 #            of each, with no status: a load test of a good server looks like one that serves nothing. With any phrase all is well.
@@ -16,7 +16,9 @@ for package in nghttp2-client libnghttp2-14; do
     apt-get download --quiet=2 "$package=1.52.0-1+deb12u3" 2>/dev/null || { echo "There is no $package of this version." >&2; exit 2; }
 done
 # What h2load links with besides.
-for package in libc-ares2 libev4 libjansson4 libjemalloc2; do apt-get download --quiet=2 "$package" 2>/dev/null; done
+for package in libc-ares2=1.18.1-3 libev4=1:4.33-1 libjansson4=2.14-2 libjemalloc2=5.3.0-1; do
+    apt-get download --quiet=2 "$package" 2>/dev/null || { echo "There is no $package." >&2; exit 2; }
+done
 for file in *.deb; do dpkg -x "$file" root; done
 library=$(dirname "$(find root -name 'libnghttp2.so.14' | head -n 1)")
 
@@ -64,4 +66,4 @@ try() {
     try "200 without a phrase" "200 "
 } >seen
 cat seen
-diff expected seen
+diff expected seen && echo "as described"

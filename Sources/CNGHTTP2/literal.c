@@ -1,5 +1,6 @@
-/* The access token of a client's requests: a field that is never indexed, and the same in nearly all of them. Its encoding is made once,
-   and put into each head in place of a short value (RFC 7541 6.2.3). Huffman coding of a token is half of what a request costs otherwise. */
+/* The access token of a client's requests: a field that is never indexed, and the same in nearly all of them. Its
+   encoding is made once, and put into each head in place of a short value (RFC 7541 6.2.3). Huffman coding of a token
+   of 700 bytes takes a quarter of a request's instructions otherwise. */
 #include <string.h>
 
 #include "internal.h"
@@ -78,7 +79,8 @@ int lanyard_h2_begin_literal(lanyard_h2 *session, nghttp2_nv *fields, size_t cou
 
 ssize_t lanyard_h2_put_literal(lanyard_h2 *session, uint8_t *frame, size_t length) {
     lanyard_h2_literal *literal = &session->literal;
-    int32_t stream = (int32_t)((uint32_t)(frame[5] & 0x7f) << 24 | (uint32_t)frame[6] << 16 | (uint32_t)frame[7] << 8 | frame[8]);
+    uint32_t number = (uint32_t)(frame[5] & 0x7f) << 24 | (uint32_t)frame[6] << 16 | (uint32_t)frame[7] << 8 | frame[8];
+    int32_t stream = (int32_t)number;
     if (frame[3] != NGHTTP2_HEADERS || stream < literal->stream) return (ssize_t)length;
     if (stream > literal->stream) {
         /* Heads leave in order: that one was withdrawn. */

@@ -44,7 +44,7 @@ def leave_without_reply(server):
     return connection
 
 
-@row("H31", "connections_max 1, MAX_CONCURRENT_STREAMS 1: R1's PING is without a reply, R2 gets its place, both are cancelled; R3 is served",
+@row("H31", "connections_max 1, MAX_CONCURRENT_STREAMS 1: R1's PING has no reply, R2 gets its place; both are cancelled, R3 is served",
      own=QUICK)
 def without_reply(server):
     connection, path = leave_without_reply(server), server.h2.on(ok, "/one")

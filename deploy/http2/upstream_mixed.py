@@ -88,8 +88,8 @@ def silent_older(server):
         agree(server, BOTH)
 
 
-@row("H33", "the same where the connection of HTTP/1.1 is the older one", own=TWO)
-def silent_newer(server):
+def beside_plain(server):
+    """A busy connection of HTTP/1.1, then one of HTTP/2 that becomes idle: the path of its requests, the busy call, and its request."""
     path = server.h2.on(ok, "/two")
     try:
         agree(server, HTTP1)
@@ -98,6 +98,12 @@ def silent_newer(server):
     finally:
         agree(server, BOTH)
     complete(StreamCall(server, path))
+    return path, busy, one
+
+
+@row("H33", "the same where the connection of HTTP/1.1 is the older one", own=TWO)
+def silent_newer(server):
+    path, busy, one = beside_plain(server)
     server.h2.pause(1.5)
     served_at_once(server, path)
     expect("connections of its requests", 1, len({request.connection for request in server.h2.requests(path)}))
@@ -107,14 +113,7 @@ def silent_newer(server):
 
 @row("H33", "the same where the idle connection does not answer: the request is served by another one after a second", own=TWO)
 def silent_dead(server):
-    path = server.h2.on(ok, "/two")
-    try:
-        agree(server, HTTP1)
-        busy = StreamCall(server, server.h2.on(hold, "/two"))
-        one = server.h2.plain_request()
-    finally:
-        agree(server, BOTH)
-    complete(StreamCall(server, path))
+    path, busy, one = beside_plain(server)
     old = server.h2.requests(path)[0].connection
     server.h2.pause(1.5)
     old.acknowledges, began, before = False, time.monotonic(), server.cpu_ticks()
@@ -130,14 +129,7 @@ def silent_dead(server):
 
 @row("H5", "an upgrade gets the slot of the silent idle connection of HTTP/2 at once", own=TWO)
 def silent_upgrade(server):
-    path = server.h2.on(ok, "/two")
-    try:
-        agree(server, HTTP1)
-        busy = StreamCall(server, server.h2.on(hold, "/two"))
-        one = server.h2.plain_request()
-    finally:
-        agree(server, BOTH)
-    complete(StreamCall(server, path))
+    path, busy, one = beside_plain(server)
     server.h2.pause(1.5)
     upgrade = server.h2.on(hold, "/two")
     made = PlainCall(server, upgrade, *UPGRADE)

@@ -4,7 +4,7 @@ import LanyardFoundations
 /// One stream of a client's HTTP/2 connection, with its exchange. Kept for further streams, of any connection.
 ///
 /// It knows what is queued in both directions. `HTTP2Receiver` reads and sends. Belongs to the shard's queue, which the connection checks.
-final class ClientStream {
+final class ClientStream: ListedStream {
     /// What has become of the stream.
     private enum State {
         /// The exchange has it.

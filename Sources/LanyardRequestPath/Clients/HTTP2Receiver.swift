@@ -164,8 +164,7 @@ final class HTTP2Receiver {
         events[index].owner = reference
         if streams.isEmpty { connection.endIdleWait() }
         stream.begin(event.stream, of: self, hasInputEnded: event.ends)
-        stream.place = streams.count
-        streams.append(stream)
+        streams.add(stream)
         counts.requests += 1
         shard.counters.http2.clients.streams.add()
         stream.exchange.connect(to: ClientSink(connection, stream: stream))
@@ -202,12 +201,7 @@ final class HTTP2Receiver {
 
     private func remove(_ stream: ClientStream) {
         session.consume(stream.undelivered)
-        let last = streams.removeLast()
-        if last !== stream {
-            streams[stream.place] = last
-            last.place = stream.place
-        }
-        stream.place = -1
+        streams.take(stream)
         if stream.isStalled { stalled.removeAll { $0 === stream } }
         ending.removeAll { $0 === stream }
         stream.endLife()
@@ -302,16 +296,7 @@ final class HTTP2Receiver {
 
     /// Streams whose bodies are in frames by now continue.
     private func resumeStalled() {
-        guard !stalled.isEmpty else { return }
-        var resumed: [ClientStream] = []
-        stalled.removeAll { stream in
-            stream.takeFramed()
-            guard stream.isFramed else { return false }
-            stream.isStalled = false
-            resumed.append(stream)
-            return true
-        }
-        for stream in resumed {
+        for stream in stalled.takeResumed() {
             stream.sendTrailersIfDue()
             if stream.isOpen { stream.exchange.handleClientFlush() } else { noteOutput() }
         }

@@ -11,33 +11,14 @@ struct StreamLists {
 
     /// The head of the stream is submitted.
     mutating func add(_ stream: UpstreamStream) {
-        stream.place = open.count
-        open.append(stream)
+        open.add(stream)
         fresh.append(stream)
     }
 
     /// The codec has closed the stream.
     mutating func remove(_ stream: UpstreamStream) {
-        let last = open.removeLast()
-        if last !== stream {
-            open[stream.place] = last
-            last.place = stream.place
-        }
-        stream.place = -1
+        open.take(stream)
         if stream.isStalled { stalled.removeAll { $0 === stream } }
         if !fresh.isEmpty { fresh.removeAll { $0 === stream } }
-    }
-
-    /// Removes the stalled streams whose bodies are in frames by now.
-    mutating func takeResumed() -> [UpstreamStream] {
-        var resumed: [UpstreamStream] = []
-        stalled.removeAll { stream in
-            stream.takeFramed()
-            guard stream.isFramed else { return false }
-            stream.isStalled = false
-            resumed.append(stream)
-            return true
-        }
-        return resumed
     }
 }

@@ -208,7 +208,7 @@ final class UpstreamMultiplexer {
         if event.known == .head {
             stream.receiveHead(event.content, isNeverIndexed: event.isNeverIndexed, ends: event.ends)
         } else if event.ends {
-            stream.receiveTrailers(event.content, isNeverIndexed: event.isNeverIndexed)
+            stream.receiveTrailers(event.content)
         } else {
             refuse(stream, .malformed("trailers before the end"))
         }
@@ -330,9 +330,7 @@ final class UpstreamMultiplexer {
 
     /// Streams whose bodies are in frames by now continue.
     private func resumeStalled() {
-        guard !lists.stalled.isEmpty else { return }
-        let resumed = lists.takeResumed()
-        for stream in resumed {
+        for stream in lists.stalled.takeResumed() {
             stream.sendTrailersIfDue()
             stream.owner?.handleStream(stream)
         }

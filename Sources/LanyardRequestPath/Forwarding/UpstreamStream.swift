@@ -5,7 +5,7 @@ import LanyardFoundations
 ///
 /// It knows what is queued in both directions. `UpstreamMultiplexer` reads and sends. Belongs to the shard's queue, which the connection
 /// checks.
-package final class UpstreamStream {
+package final class UpstreamStream: ListedStream {
     /// Why a response does not come to its end.
     package enum Failure: Equatable {
         /// The upstream has not processed the request (RFC 9113 §8.7).
@@ -42,11 +42,12 @@ package final class UpstreamStream {
 
     /// A head or a trailer section that waits.
     private final class Section {
-        var text = ByteQueue()
+        var text: ByteQueue
         let isNeverIndexed: Bool
 
-        init(_ bytes: UnsafeRawBufferPointer, isNeverIndexed: Bool = false) {
+        init(_ bytes: UnsafeRawBufferPointer, isNeverIndexed: Bool = false, budget: BufferBudget) {
             self.isNeverIndexed = isNeverIndexed
+            text = ByteQueue(budget: budget)
             text.append(bytes)
         }
     }
@@ -86,6 +87,7 @@ package final class UpstreamStream {
     /// The codec has closed it, or it was never opened.
     private(set) var isClosed = true
     private var output: StreamOutput
+    private let budget: BufferBudget
     private var intake: Intake
     /// What `take` has returned last.
     private var taken: ByteQueue
@@ -98,6 +100,7 @@ package final class UpstreamStream {
     private(set) var headExpiresAt = Instant.never
 
     init(budget: BufferBudget) {
+        self.budget = budget
         output = StreamOutput(budget: budget)
         intake = Intake(body: ByteQueue(budget: budget))
         taken = ByteQueue(budget: budget)
@@ -224,7 +227,7 @@ package final class UpstreamStream {
         deliver(.body(bytes))
     }
 
-    func receiveTrailers(_ text: UnsafeRawBufferPointer, isNeverIndexed: Bool) {
+    func receiveTrailers(_ text: UnsafeRawBufferPointer) {
         intake.hasEnd = true
         deliver(.trailers(text))
     }
@@ -251,9 +254,9 @@ package final class UpstreamStream {
             guard intake.heads.count < Self.waitingHeadsMax else {
                 return fail(.malformed(HeadError(.fieldsTooLarge, "too many interim responses")))
             }
-            intake.heads.append(Section(text, isNeverIndexed: isNeverIndexed))
+            intake.heads.append(Section(text, isNeverIndexed: isNeverIndexed, budget: budget))
         case .body(let bytes): intake.body.append(bytes)
-        case .trailers(let text): intake.trailers = Section(text)
+        case .trailers(let text): intake.trailers = Section(text, budget: budget)
         }
     }
 
@@ -354,7 +357,4 @@ package final class UpstreamStream {
         if !isClosed, !isWhole { multiplexer.session.reset(id, intake.hasEnd ? .noError : .cancel) }
         multiplexer.noteReleased(self)
     }
-
-    /// The response has come whole, or has failed.
-    var hasEnd: Bool { intake.hasEnd }
 }
