@@ -40,26 +40,30 @@ static uint64_t load(const uint8_t *bytes) {
     return word;
 }
 
-/* No byte that would end a word of the text. */
+static uint64_t not_of_word(uint64_t word) { return ((word - OF_EACH(0x21)) & ~word & OF_EACH(0x80)) | HAS(word, 0x7f); }
+
+/* No byte that would end a word of the text. The last eight bytes are looked at whole, some of them a second time. */
 static int is_word(nghttp2_vec bytes) {
-    size_t place = 0;
-    for (; bytes.len - place >= 8; place += 8) {
-        uint64_t word = load(bytes.base + place);
-        if (((word - OF_EACH(0x21)) & ~word & OF_EACH(0x80)) | HAS(word, 0x7f)) return 0;
+    if (bytes.len >= 8) {
+        for (size_t place = 0; place + 8 < bytes.len; place += 8)
+            if (not_of_word(load(bytes.base + place))) return 0;
+        return !not_of_word(load(bytes.base + bytes.len - 8));
     }
-    for (; place < bytes.len; place++)
+    for (size_t place = 0; place < bytes.len; place++)
         if (bytes.base[place] <= 0x20 || bytes.base[place] == 0x7f) return 0;
     return bytes.len > 0;
 }
 
+static uint64_t not_of_line(uint64_t word) { return HAS_ZERO(word) | HAS(word, '\r') | HAS(word, '\n'); }
+
 /* No byte that would end a line of it. */
 static int is_line(nghttp2_vec bytes) {
-    size_t place = 0;
-    for (; bytes.len - place >= 8; place += 8) {
-        uint64_t word = load(bytes.base + place);
-        if (HAS_ZERO(word) | HAS(word, '\r') | HAS(word, '\n')) return 0;
+    if (bytes.len >= 8) {
+        for (size_t place = 0; place + 8 < bytes.len; place += 8)
+            if (not_of_line(load(bytes.base + place))) return 0;
+        return !not_of_line(load(bytes.base + bytes.len - 8));
     }
-    for (; place < bytes.len; place++)
+    for (size_t place = 0; place < bytes.len; place++)
         if (bytes.base[place] == '\r' || bytes.base[place] == '\n' || bytes.base[place] == 0) return 0;
     return 1;
 }

@@ -14,6 +14,7 @@ enum {
     STREAMS_UNLIMITED = INT32_MAX,
     LITERAL_BYTES_MIN = 64,
     HEAD_BYTES_MAX = 15 << 10,
+    RESET_CREDIT_MAX = 1000,
 };
 
 struct lanyard_h2_workspace {
@@ -54,6 +55,8 @@ struct lanyard_h2 {
     lanyard_h2_counts counts;
     lanyard_h2_literal literal;
     lanyard_h2_fault failure;
+    /* Of our requests: how many the peer may still reset without a count. */
+    uint32_t reset_credit;
     int has_announced;
     unsigned int continuations;
     /* Frames of the peer: bytes of the present one that are to come, and a header of which not all has. */

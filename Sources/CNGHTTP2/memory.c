@@ -7,8 +7,49 @@
 
 enum { BLOCK_HEAD = 16, WIPED_MAX = 128 << 10 };
 
+/* Small blocks are kept for the next stream, as each one takes some: the C library's own store of them is too short for many streams at
+   once. Of each thread, by their sizes; 2 MiB at most. */
+enum { CLASS_BYTES = 64, CLASSES = 16, KEPT_BYTES_MAX = 128 << 10 };
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KEEPS_NOTHING 1
+#endif
+#endif
+
+typedef struct spare {
+    struct spare *next;
+} spare;
+
+static _Thread_local struct {
+    spare *first;
+    size_t bytes;
+} spares[CLASSES];
+
+/* All blocks of a class have its whole room. CLASSES: the size has none. */
+static size_t class_of(size_t size) {
+#ifdef KEEPS_NOTHING
+    (void)size;
+    return CLASSES;
+#else
+    return size == 0 ? 0 : (size - 1) / CLASS_BYTES;
+#endif
+}
+
+static size_t room_of(size_t class) { return (class + 1) * CLASS_BYTES + BLOCK_HEAD; }
+
 void *lanyard_h2_take(size_t size, int zeroed) {
-    uint8_t *block = zeroed ? calloc(1, size + BLOCK_HEAD) : malloc(size + BLOCK_HEAD);
+    size_t class = class_of(size);
+    uint8_t *block;
+    if (class < CLASSES && spares[class].first) {
+        block = (uint8_t *)spares[class].first;
+        spares[class].first = spares[class].first->next;
+        spares[class].bytes -= room_of(class);
+        if (zeroed) memset(block + BLOCK_HEAD, 0, size);
+    } else {
+        size_t room = class < CLASSES ? room_of(class) : size + BLOCK_HEAD;
+        block = zeroed ? calloc(1, room) : malloc(room);
+    }
     if (!block) return NULL;
     memcpy(block, &size, sizeof size);
     return block + BLOCK_HEAD;
@@ -20,7 +61,15 @@ void lanyard_h2_drop(void *bytes) {
     size_t size;
     memcpy(&size, block, sizeof size);
     if (size <= WIPED_MAX) explicit_bzero(bytes, size);
-    free(block);
+    size_t class = class_of(size);
+    if (class >= CLASSES || spares[class].bytes + room_of(class) > KEPT_BYTES_MAX) {
+        free(block);
+        return;
+    }
+    spare *kept = (spare *)block;
+    kept->next = spares[class].first;
+    spares[class].first = kept;
+    spares[class].bytes += room_of(class);
 }
 
 void *lanyard_h2_resize(void *bytes, size_t size) {

@@ -186,5 +186,6 @@ int32_t lanyard_h2_submit_request(
     int32_t stream = nghttp2_submit_request(session->session, NULL, fields, count, source ? &provider : NULL, owner);
     *last = kept;
     if (is_literal && stream > 0) session->literal.stream = stream;
+    if (stream > 0 && session->reset_credit < RESET_CREDIT_MAX) session->reset_credit++;
     return stream;
 }

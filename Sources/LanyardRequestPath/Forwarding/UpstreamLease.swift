@@ -32,6 +32,24 @@ package struct UpstreamLease: ~Copyable {
     @inline(__always) var stream: UpstreamStream? { place?.takeUnretainedValue() }
     @inline(__always) var isStream: Bool { place != nil }
 
+    /// No byte of the request is queued, and the place takes further ones.
+    var isFlushed: Bool {
+        if let place { return place._withUnsafeGuaranteedRef { $0.isFlushed } }
+        return reference._withUnsafeGuaranteedRef { $0.stream.isFlushed && !$0.stream.isBroken }
+    }
+
+    /// Some bytes of the request are queued.
+    var hasQueue: Bool {
+        if let place { return place._withUnsafeGuaranteedRef { !$0.isFramed } }
+        return reference._withUnsafeGuaranteedRef { !$0.stream.isFlushed }
+    }
+
+    /// Bytes of the request that the upstream has not taken.
+    var queuedBytes: Int {
+        if let place { return place._withUnsafeGuaranteedRef { $0.queuedBytes } }
+        return reference._withUnsafeGuaranteedRef { $0.stream.queuedBytes }
+    }
+
     /// The events of the place go there from now on.
     package func begin(by owner: any UpstreamOwner) {
         if let stream { return stream.begin(by: owner) }

@@ -164,8 +164,8 @@ final class UpstreamMultiplexer {
         let isAlive = session.receive(bytes, in: workspace)
         let events = workspace.events
         pings.recordFrames(hasMessages: events.contains(where: \.isMessage), at: loop.now)
-        for event in events {
-            handle(event)
+        for index in events.indices {
+            handle(events, index)
             guard end != .ended else { return }
         }
         let counts = session.takeCounts()
@@ -183,9 +183,12 @@ final class UpstreamMultiplexer {
         noteOutput()
     }
 
-    private func handle(_ event: lanyard_h2_event) {
+    private func handle(_ events: UnsafeMutableBufferPointer<lanyard_h2_event>, _ index: Int) {
+        let event = events[index]
         switch event.known {
-        case .head, .trailers: receiveSection(event)
+        case .head, .trailers:
+            let next = index + 1 < events.count ? events[index + 1] : nil
+            receiveSection(event, isFollowed: next.map { $0.isBody && $0.stream == event.stream } ?? false)
         case .data, .end:
             guard let stream = stream(of: event) else { return session.consume(event.count) }
             stream.receiveBody(event.content, ends: event.ends)
@@ -199,14 +202,16 @@ final class UpstreamMultiplexer {
         }
     }
 
-    private func receiveSection(_ event: lanyard_h2_event) {
+    /// - Parameter isFollowed: the next event is of the stream's body.
+    private func receiveSection(_ event: lanyard_h2_event, isFollowed: Bool) {
         guard let stream = stream(of: event) else { return }
         if event.isTooLarge {
             return refuse(stream, HeadError(.fieldsTooLarge, "the field section is too long"))
         }
         if event.isMalformed { return refuse(stream, .malformed("a field that HTTP/2 does not allow")) }
         if event.known == .head {
-            stream.receiveHead(event.content, isNeverIndexed: event.isNeverIndexed, ends: event.ends)
+            stream.receiveHead(
+                event.content, isNeverIndexed: event.isNeverIndexed, ends: event.ends, isFollowed: isFollowed)
         } else if event.ends {
             stream.receiveTrailers(event.content)
         } else {

@@ -15,14 +15,9 @@ extension UpstreamPool {
         for user: UserIndex, _ account: AccountNumber, needing need: Need = .any
     ) -> UpstreamLease? {
         loop.assertIsCurrent()
-        if let lease = takeShared(for: user, account, needing: need) { return lease }
+        if !sharing.connections.isEmpty, let lease = takeShared(for: user, account, needing: need) { return lease }
         guard user.number < idleOfUsers.count else { return nil }
-        var place = idleOfUsers[user.number].newest
-        while let connection = place {
-            guard need.isMet(by: connection) else {
-                place = idleOfUsers[user.number].next(before: connection)
-                continue
-            }
+        while let connection = newestIdle(of: user, meeting: need) {
             let isUsable =
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
@@ -31,9 +26,19 @@ extension UpstreamPool {
             removeIdle(connection)
             if isUsable { return connection.lease() }
             end(connection)
-            place = idleOfUsers[user.number].newest
         }
         return nil
+    }
+
+    /// The last used idle connection of the user that may meet the need, usable or not.
+    @inline(__always)
+    private func newestIdle(of user: UserIndex, meeting need: Need) -> UpstreamConnection? {
+        if need == .any { return idleOfUsers[user.number].newest }
+        var place = idleOfUsers[user.number].newest
+        while let connection = place, !need.isMet(by: connection) {
+            place = idleOfUsers[user.number].next(before: connection)
+        }
+        return place
     }
 
     /// Takes a connection that belongs to its client for that client's next request.
@@ -64,12 +69,7 @@ extension UpstreamPool {
 
     /// Whether a connection of `user` is idle that may meet the need, usable or not.
     func hasIdle(for user: UserIndex, needing need: Need) -> Bool {
-        guard user.number < idleOfUsers.count, var place = idleOfUsers[user.number].newest else { return false }
-        while !need.isMet(by: place) {
-            guard let older = idleOfUsers[user.number].next(before: place) else { return false }
-            place = older
-        }
-        return true
+        user.number < idleOfUsers.count && newestIdle(of: user, meeting: need) != nil
     }
 
     /// Keeps a connection for the next request. An older one may be closed for it.

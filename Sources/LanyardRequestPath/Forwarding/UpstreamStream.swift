@@ -52,8 +52,13 @@ package final class UpstreamStream: ListedStream {
         }
     }
 
+    private struct PresentHead {
+        let text: UnsafeRawBufferPointer
+        let isNeverIndexed: Bool
+    }
+
     private enum Event {
-        case head(UnsafeRawBufferPointer, isNeverIndexed: Bool)
+        case head(PresentHead)
         case body(UnsafeRawBufferPointer)
         case trailers(UnsafeRawBufferPointer)
     }
@@ -65,6 +70,8 @@ package final class UpstreamStream: ListedStream {
         var trailers: Section?
         /// In the codec's memory: valid while the owner is told of it.
         var present: Event?
+        /// A head whose first bytes of the body are told of with it, in the codec's memory until then.
+        var presentHead: PresentHead?
         /// The upstream's end has come.
         var hasEnd = false
         /// The end, or the failure, was taken.
@@ -119,7 +126,8 @@ package final class UpstreamStream: ListedStream {
         intake.body.release()
         taken.release()
         intake.heads.removeAll()
-        (intake.trailers, intake.failure, intake.present, intake.takenSection) = (nil, nil, nil, nil)
+        (intake.trailers, intake.failure, intake.present, intake.presentHead) = (nil, nil, nil, nil)
+        intake.takenSection = nil
         (intake.hasEnd, intake.isOver, intake.uncredited) = (false, false, 0)
         (multiplexer, owner, id, isClosed, isStalled) = (nil, nil, 0, true, false)
         headExpiresAt = .never
@@ -217,9 +225,13 @@ package final class UpstreamStream: ListedStream {
     // MARK: The response
 
     /// The multiplexer has read an event.
-    func receiveHead(_ text: UnsafeRawBufferPointer, isNeverIndexed: Bool, ends: Bool) {
+    ///
+    /// - Parameter isFollowed: the next event is of this stream's body: the owner is told of both at once.
+    func receiveHead(_ text: UnsafeRawBufferPointer, isNeverIndexed: Bool, ends: Bool, isFollowed: Bool) {
         if ends { intake.hasEnd = true }
-        deliver(.head(text, isNeverIndexed: isNeverIndexed))
+        let head = PresentHead(text: text, isNeverIndexed: isNeverIndexed)
+        if isFollowed, owner != nil, intake.failure == nil, isIntakeEmpty { return intake.presentHead = head }
+        deliver(.head(head))
     }
 
     func receiveBody(_ bytes: UnsafeRawBufferPointer, ends: Bool) {
@@ -233,10 +245,17 @@ package final class UpstreamStream: ListedStream {
     }
 
     private func deliver(_ event: Event) {
-        guard let owner, intake.failure == nil else { return drop(event) }
+        guard let owner, intake.failure == nil else {
+            intake.presentHead = nil
+            return drop(event)
+        }
         if isIntakeEmpty {
             intake.present = event
             owner.handleStream(self)
+            if let head = intake.presentHead {
+                intake.presentHead = nil
+                if self.owner != nil { keep(.head(head)) }
+            }
             guard let present = intake.present else { return }
             intake.present = nil
             // The owner may have given it up.
@@ -250,11 +269,11 @@ package final class UpstreamStream: ListedStream {
 
     private func keep(_ event: Event) {
         switch event {
-        case .head(let text, let isNeverIndexed):
+        case .head(let head):
             guard intake.heads.count < Self.waitingHeadsMax else {
                 return fail(.malformed(HeadError(.fieldsTooLarge, "too many interim responses")))
             }
-            intake.heads.append(Section(text, isNeverIndexed: isNeverIndexed, budget: budget))
+            intake.heads.append(Section(head.text, isNeverIndexed: head.isNeverIndexed, budget: budget))
         case .body(let bytes): intake.body.append(bytes)
         case .trailers(let text): intake.trailers = Section(text, budget: budget)
         }
@@ -283,11 +302,17 @@ package final class UpstreamStream: ListedStream {
         if !intake.heads.isEmpty {
             return takenHead(intake.heads.removeFirst())
         }
-        if case .head(let text, let isNeverIndexed)? = intake.present {
+        if let head = intake.presentHead {
+            intake.presentHead = nil
+            return .head(
+                UnsafeMutableRawBufferPointer(mutating: head.text), isNeverIndexed: head.isNeverIndexed, ends: false)
+        }
+        if case .head(let head)? = intake.present {
             intake.present = nil
             let ends = intake.hasEnd
             if ends { intake.isOver = true }
-            return .head(UnsafeMutableRawBufferPointer(mutating: text), isNeverIndexed: isNeverIndexed, ends: ends)
+            return .head(
+                UnsafeMutableRawBufferPointer(mutating: head.text), isNeverIndexed: head.isNeverIndexed, ends: ends)
         }
         if !intake.body.isEmpty {
             taken.release()
@@ -314,6 +339,13 @@ package final class UpstreamStream: ListedStream {
         return takeFailure().map { .failed($0) } ?? .none
     }
 
+    /// The first bytes of the body, if they came with the head that was taken; nil: they did not.
+    func takeBodyBehindHead() -> (bytes: UnsafeMutableRawBufferPointer, ends: Bool)? {
+        guard isIntakeEmpty, case .body(let bytes)? = intake.present else { return nil }
+        intake.present = nil
+        return noteTaken(UnsafeMutableRawBufferPointer(mutating: bytes))
+    }
+
     /// Why the response does not come to its end; nil: it may, or that was taken. What waits of it is of no use.
     func takeFailure() -> Failure? {
         guard !intake.isOver, let failure = intake.failure else { return nil }
@@ -329,10 +361,17 @@ package final class UpstreamStream: ListedStream {
     }
 
     private func takenBody(_ bytes: UnsafeMutableRawBufferPointer) -> Arrival {
+        let (bytes, ends) = noteTaken(bytes)
+        return .body(bytes, ends: ends)
+    }
+
+    private func noteTaken(
+        _ bytes: UnsafeMutableRawBufferPointer
+    ) -> (bytes: UnsafeMutableRawBufferPointer, ends: Bool) {
         intake.uncredited += bytes.count
         let ends = intake.hasEnd && intake.trailers == nil && !hasPresentTrailers
         if ends { intake.isOver = true }
-        return .body(bytes, ends: ends)
+        return (bytes, ends)
     }
 
     private var hasPresentTrailers: Bool { if case .trailers? = intake.present { true } else { false } }

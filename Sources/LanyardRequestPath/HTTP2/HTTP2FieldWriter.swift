@@ -5,21 +5,18 @@ import LanyardFoundations
 ///
 /// A shard's messages use it in turn.
 struct HTTP2FieldWriter: ~Copyable {
-    private struct Field {
-        var name: Range<Int>
-        var value: Range<Int>
-        /// No table of a connection has it (RFC 7541 §7.1.3).
-        var isNeverIndexed: Bool
-    }
-
     /// Fields of nearly all heads.
     private static let firstRoom = 64
 
     private var text = HeadWriter(capacity: 16 << 10)
-    private var fields: [Field] = []
-    private var vectors: [nghttp2_nv] = []
-    /// Of the field that is being written.
-    private var name = 0..<0
+    /// Names and values one behind the other: their places are found when the text is whole.
+    private var fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: firstRoom)
+    private var capacity = firstRoom
+    private var count = 0
+    /// Where the value of the field that is being written starts.
+    private var valueStart = 0
+    /// Where the latest whole field ends, and the next one starts.
+    private var end = 0
     /// The field that is being written is a secret of Lanyard's, or may be one.
     private var isSecret = false
     /// The sender of the head has forbidden to index some of its fields: none is (H18).
@@ -27,40 +24,47 @@ struct HTTP2FieldWriter: ~Copyable {
     /// The upstream is reached by TLS.
     var isSecure = false
 
-    init() {
-        fields.reserveCapacity(Self.firstRoom)
-        vectors.reserveCapacity(Self.firstRoom)
-    }
+    init() {}
 
-    var isEmpty: Bool { fields.isEmpty }
+    deinit { fields.deallocate() }
+
+    var isEmpty: Bool { count == 0 }
 
     mutating func clear() {
         text.clear()
-        fields.removeAll(keepingCapacity: true)
+        (count, end) = (0, 0)
         (isSecret, isNeverIndexed) = (false, false)
     }
 
     /// Bytes of the list, as its limit counts them (RFC 9113 §6.5.2).
-    var listBytes: Int { fields.reduce(0) { $0 + $1.name.count + $1.value.count + 32 } }
+    var listBytes: Int { text.count + count * 32 }
 
     /// Calls `work` with the fields, which are the codec's to copy.
     mutating func withFields<Result>(_ work: (UnsafeBufferPointer<nghttp2_nv>) -> Result) -> Result {
-        vectors.removeAll(keepingCapacity: true)
-        let base = UnsafeMutablePointer(mutating: text.bytes.assumingMemoryBound(to: UInt8.self).baseAddress!)
-        for field in fields {
-            vectors.append(
-                nghttp2_nv(
-                    name: base + field.name.lowerBound, value: base + field.value.lowerBound,
-                    namelen: field.name.count, valuelen: field.value.count,
-                    flags: UInt8((field.isNeverIndexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE).rawValue)))
+        var place = UnsafeMutablePointer(mutating: text.bytes.assumingMemoryBound(to: UInt8.self).baseAddress!)
+        for index in 0..<count {
+            fields[index].name = place
+            place += fields[index].namelen
+            fields[index].value = place
+            place += fields[index].valuelen
         }
-        return vectors.withUnsafeBufferPointer(work)
+        return work(UnsafeBufferPointer(start: fields, count: count))
     }
 
+    @inline(__always)
     private mutating func begin(_ name: StaticString) {
-        let start = text.count
+        assert(text.count == end, "bytes outside a field")
         text.write(name)
-        self.name = start..<text.count
+        valueStart = text.count
+    }
+
+    /// Few heads need this.
+    @inline(never)
+    private mutating func grow() {
+        let larger = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: capacity * 2)
+        larger.update(from: fields, count: count)
+        fields.deallocate()
+        (fields, capacity) = (larger, capacity * 2)
     }
 }
 
@@ -101,9 +105,9 @@ extension HTTP2FieldWriter: HeadSink {
     }
 
     mutating func beginField(_ name: Bytes) {
-        let start = text.count
+        assert(text.count == end, "bytes outside a field")
         text.write(lowered: name)
-        self.name = start..<text.count
+        valueStart = text.count
     }
 
     mutating func beginField(_ name: StaticString) {
@@ -118,8 +122,14 @@ extension HTTP2FieldWriter: HeadSink {
     }
 
     mutating func endField() {
-        fields.append(
-            Field(name: name, value: name.upperBound..<text.count, isNeverIndexed: isSecret || isNeverIndexed))
+        if count == capacity { grow() }
+        // No table of a connection has it (RFC 7541 §7.1.3).
+        let isUnindexed = isSecret || isNeverIndexed
+        fields[count] = nghttp2_nv(
+            name: nil, value: nil, namelen: valueStart - end, valuelen: text.count - valueStart,
+            flags: UInt8((isUnindexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE).rawValue))
+        count += 1
+        end = text.count
         isSecret = false
     }
 

@@ -79,6 +79,9 @@ package struct RequestHead: Equatable, Sendable {
         package static let mcp = Traits(rawValue: 512)
         /// Its sender has forbidden to index some of its fields (RFC 7541 §7.1.3).
         package static let neverIndexed = Traits(rawValue: 1024)
+        /// A call of gRPC over HTTP/2, which needs trailers (gRPC over HTTP/2, "Requests"). That of browsers (`application/grpc-web`) does
+        /// not.
+        package static let grpc = Traits(rawValue: 2048)
     }
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier

@@ -109,6 +109,16 @@ package final class Route: Sendable {
     /// Sets the pinned user, of which only the name was known when the route was built.
     func bind(_ user: UserIndex) { self.user = user }
 
+    // By pattern: `==` of an enum of another module is a call through its witness.
+
+    /// Fields that say by whom the request was forwarded are dropped.
+    @inline(__always) var dropsForwarding: Bool { if case .drop = settings.forwarded { true } else { false } }
+    /// The client's address is added to them.
+    @inline(__always) var appendsPeer: Bool { if case .append = settings.forwarded { true } else { false } }
+    /// The client may send a credential of its own.
+    @inline(__always)
+    var passesCredential: Bool { if case .pass = settings.clientAuthorization { true } else { false } }
+
     /// Whether this status of the upstream means "token refused".
     package func reauthenticates(on status: Int) -> Bool {
         status >= reauthenticatesFrom && settings.refusals.statuses.contains(status)

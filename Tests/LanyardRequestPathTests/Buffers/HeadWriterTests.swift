@@ -36,4 +36,21 @@ import Testing
         #expect(Self.text { $0.write(hex: 0x0123_4567_89ab_cdef) } == "0123456789abcdef")
         #expect(Self.text { $0.write(hex: .max) } == "ffffffffffffffff")
     }
+
+    @Test("capital letters become small ones, each byte at each place of a word, and no other byte changes")
+    func lowered() {
+        for byte: UInt8 in 0...255 {
+            let small = 0x41...0x5a ~= byte ? byte + 0x20 : byte
+            for length in [1, 7, 8, 9, 16, 19] {
+                for place in 0..<length {
+                    var name = [UInt8](repeating: 0x7f, count: length)
+                    var expected = name
+                    (name[place], expected[place]) = (byte, small)
+                    var out = HeadWriter(capacity: 1)
+                    name.withUnsafeBufferPointer { out.write(lowered: $0) }
+                    #expect(out.bytes.elementsEqual(expected))
+                }
+            }
+        }
+    }
 }

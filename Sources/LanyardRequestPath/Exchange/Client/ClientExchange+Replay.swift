@@ -35,14 +35,14 @@ extension ClientExchange {
         }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
         // If the client's own authorization went upstream, the refusal says nothing about our token.
-        if route.settings.clientAuthorization == .pass, !upstream.hasSentToken {
+        if route.passesCredential, !upstream.hasSentToken {
             return recordObstacle(.clientAuthorization)
         }
         let outlook = shard.tokens.handleRefusal(
             token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         // After a publication the session path has counted the denial itself.
         if mayForce, case .coolingDown = outlook { shard.tokens.reportDenial(of: active.user) }
-        if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
+        if route.passesCredential { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
             body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
         if case .relay(let replayObstacle) = decision.action {

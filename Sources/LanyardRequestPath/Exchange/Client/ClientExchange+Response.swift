@@ -120,7 +120,7 @@ extension ClientExchange {
     /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).
     private func noteChallenge(_ table: FieldTable, _ headBytes: Bytes, for active: ActiveExchange) {
         // A stream has no connection of its own to authenticate.
-        guard upstream.stream == nil, let connection = upstream.connection, !hasSentOwnAuthorization(active) else {
+        guard !upstream.isStream, let connection = upstream.connection, !hasSentOwnAuthorization(active) else {
             return
         }
         if ConnectionAuthentication.Challenge(of: table.all, in: headBytes).isOffered { connection.bind() }
@@ -132,14 +132,15 @@ extension ClientExchange {
     }
 
     func writer(
-        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange
+        _ response: ResponseHead, _ headBytes: Bytes, _ table: FieldTable, for active: ActiveExchange,
+        keepsTrailer: Bool = false
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
             bytes: headBytes, head: response, lines: table.all,
             isClientTLS: rules.tlsIndex != nil,
             clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head,
-            isClientHTTP2: sink.isStream, lacksReason: upstream.stream != nil)
+            isClientHTTP2: sink.isStream, lacksReason: upstream.isStream, keepsTrailer: keepsTrailer)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-forwarding.md 11.5).
@@ -193,9 +194,13 @@ extension ClientExchange {
         upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
         relay.beginBody(
             of: response, to: input.head, trailers: served.configuration.responseLimits,
-            isStream: upstream.stream != nil)
-        let used: Int
-        let data: UnsafeRawBufferPointer
+            isStream: upstream.isStream)
+        let (used, data): (Int, UnsafeRawBufferPointer)
+        var after = after
+        if let (bytes, ends) = upstream.stream?.takeBodyBehindHead() {
+            after = bytes
+            if ends { relay.expectEnd() }
+        }
         do throws(HeadError) {
             (used, data) = try relay.consume(after)
         } catch {
@@ -213,22 +218,8 @@ extension ClientExchange {
         relay.beginRelay(response.status)
         if input.isGRPC { relay.noteCall() }
         upstream.expectContinue(false)
-        var writer = writer(response, headBytes, table, for: active)
-        writer.keepsTrailer = relay.keepsTrailers
-        let isStream = sink.isStream
-        active.withRoute(shard.heads) { served, heads in
-            if isStream {
-                heads.fields.clear()
-                heads.fields.isNeverIndexed = relay.isNeverIndexed
-                return writer.writeFinal(
-                    into: &heads.fields, on: served, in: heads, delivery: .framed, closes: false,
-                    replayObstacle: replay.obstacle)
-            }
-            heads.out.clear()
-            writer.writeFinal(
-                into: &heads.out, on: served, in: heads, delivery: relay.delivery, closes: machine.closesClient,
-                replayObstacle: replay.obstacle)
-        }
+        writeFinal(
+            writer(response, headBytes, table, for: active, keepsTrailer: relay.keepsTrailers), for: active)
         relay.keepNominations(response, headBytes, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
@@ -238,6 +229,21 @@ extension ClientExchange {
             return progress
         }
         return carryOut(machine.handleSessionEnd(cut))
+    }
+
+    private func writeFinal(_ writer: borrowing ResponseHeadWriter, for active: ActiveExchange) {
+        let (heads, route) = (shard.heads, active.shardRoute)
+        if sink.isStream {
+            heads.fields.clear()
+            heads.fields.isNeverIndexed = relay.isNeverIndexed
+            return writer.writeFinal(
+                into: &heads.fields, on: route, in: heads, delivery: .framed, closes: false,
+                replayObstacle: replay.obstacle)
+        }
+        heads.out.clear()
+        writer.writeFinal(
+            into: &heads.out, on: route, in: heads, delivery: relay.delivery, closes: machine.closesClient,
+            replayObstacle: replay.obstacle)
     }
 
     /// Relays body bytes.

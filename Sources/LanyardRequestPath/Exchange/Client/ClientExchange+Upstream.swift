@@ -130,7 +130,7 @@ extension ClientExchange {
         }
         // On a stream the upstream says what it has not processed: any connection of HTTP/2 is as good as a fresh one.
         let need: UpstreamPool.Need =
-            input.upgrade != nil ? .http1 : machine.needsFreshConnection || input.isGRPC ? .http2 : .any
+            input.isUpgrade ? .http1 : machine.needsFreshConnection || input.isGRPC ? .http2 : .any
         if !machine.needsFreshConnection || need == .http2,
             let lease = active.pool.takeFree(for: active.user, token.account, needing: need)
         {
@@ -145,7 +145,7 @@ extension ClientExchange {
     ) {
         let acquisition = active.pool.connect(
             for: active.user, token.account, inPlaceOf: old,
-            needing: input.upgrade != nil ? .http1 : input.isGRPC ? .http2 : .any
+            needing: input.isUpgrade ? .http1 : input.isGRPC ? .http2 : .any
         ) { [unowned self] result in
             _ = upstream.endAcquisition()
             endCallWait()
@@ -197,7 +197,7 @@ extension ClientExchange {
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
         guard takeBodyBehindHead(of: active) else { return }
-        let peer = route.settings.forwarded == .append ? input.forwardedPeer(sink) : nil
+        let peer = route.appendsPeer ? input.forwardedPeer(sink) : nil
         let writer = RequestHeadWriter(
             bytes: bytes, head: input.head, lines: lines, target: input.target,
             isClientTLS: rules.tlsIndex != nil)
@@ -214,7 +214,7 @@ extension ClientExchange {
             heads.out.clear()
             return writer.write(
                 into: &heads.out, on: served.route, in: heads, token: token, authority: served.authority,
-                requestID: id, upgrade: input.upgrade, peer: peer)
+                requestID: id, upgrade: input.isUpgrade ? input.upgrade : nil, peer: peer)
         }
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.

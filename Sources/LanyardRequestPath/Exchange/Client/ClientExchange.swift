@@ -159,7 +159,7 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
     /// client's acknowledgement within the write timeout.
     func awaitResponseBytes(_ idle: Duration?) {
         let idleAt = idle.map { shard.loop.now + $0 } ?? .never
-        waits.beginResponseBody(idleAt: idleAt, stallInterval: waits.writeTimeout / 2, on: shard.loop)
+        waits.beginResponseBody(idleAt: idleAt, on: shard.loop)
     }
 
     /// A client whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it

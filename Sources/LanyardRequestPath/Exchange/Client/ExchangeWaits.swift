@@ -137,9 +137,9 @@ struct ExchangeWaits: ~Copyable {
     // MARK: The response's body
 
     /// All bytes of the response so far are with the kernel: the upstream's next byte is due until `idleAt`, and the
-    /// client's acknowledgement within `stallInterval`.
-    mutating func beginResponseBody(idleAt: Instant, stallInterval: Duration, on loop: EventLoop) {
-        if stallCheckAt == .never { stallCheckAt = loop.now + stallInterval }
+    /// client's acknowledgement within half of the write timeout.
+    mutating func beginResponseBody(idleAt: Instant, on loop: EventLoop) {
+        if stallCheckAt == .never { stallCheckAt = loop.now + writeTimeout / 2 }
         begin(.responseBody(until: idleAt), until: min(idleAt, stallCheckAt), on: loop)
     }
 

@@ -237,12 +237,12 @@ package struct RequestAdmission: ~Copyable {
     /// Checks the route's own rules.
     @inline(__always)
     private func checkPolicy(_ route: Route, _ viaName: Bytes) -> Problem? {
-        if route.settings.clientAuthorization == .reject {
+        if case .reject = route.settings.clientAuthorization {
             for index in 0..<lines.count where route.bearerField.isNamed(lines.name(index, in: bytes)) {
                 return .authorizationNotAllowed
             }
         }
-        if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
+        if case .reject = route.settings.forwarded, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
         if head.traits.contains(.via), hasPassed(viaName) { return .loop }
         if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
             length > bodyBytesMax

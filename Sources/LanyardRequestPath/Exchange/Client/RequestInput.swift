@@ -125,6 +125,9 @@ struct RequestInput: ~Copyable {
         guard head.framing != .chunked else { throw .malformed("a Transfer-Encoding in HTTP/2") }
         head.isHTTP2 = true
         if isNeverIndexed { head.traits.insert(.neverIndexed) }
+        if head.kind == .post, buffer._withUnsafeGuaranteedRef({ GRPC.isCall($0.table.all, in: $0.bytes) }) {
+            head.traits.insert(.grpc)
+        }
         adopt(head, limits)
     }
 
@@ -202,18 +205,20 @@ struct RequestInput: ~Copyable {
     /// The protocol that the upstream is asked for, as the route spells it.
     var upgrade: [UInt8]? { admission.upgrade }
 
+    /// The upstream is asked for another protocol.
+    @inline(__always) var isUpgrade: Bool { head.traits.contains(.upgrade) && admission.upgrade != nil }
+
     /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
     var upgradeObstacle: UpgradeObstacle? { admission.upgradeObstacle }
 
-    /// The request is one of gRPC, which needs trailers (gRPC over HTTP/2, "Requests"). That of browsers (`application/grpc-web`) does not.
-    var isGRPC: Bool {
-        guard head.isHTTP2, head.kind == .post, let (bytes, lines) = keptHeadBytes else { return false }
-        return GRPC.isCall(lines, in: bytes)
-    }
+    /// The request is a call of gRPC. Inlined: the compiler copies the whole value for a function that reads it.
+    @inline(__always) var isGRPC: Bool { head.traits.contains(.grpc) }
 
     /// When a call of gRPC has used its `grpc-timeout`; nil: it is no call, or has none (H45).
-    var callDeadline: Instant? {
-        guard isGRPC, let (bytes, lines) = keptHeadBytes else { return nil }
+    @inline(__always) var callDeadline: Instant? { isGRPC ? endOfCall : nil }
+
+    private var endOfCall: Instant? {
+        guard let (bytes, lines) = keptHeadBytes else { return nil }
         return GRPC.timeout(lines, in: bytes).map { beganAt + $0 }
     }
 
@@ -224,10 +229,14 @@ struct RequestInput: ~Copyable {
         return id
     }
 
-    /// The client's `Host`. Valid while the request is.
-    var clientHost: Bytes {
-        if let (bytes, lines) = keptHeadBytes {
-            if head.host >= 0 { return lines.value(head.host, in: bytes) }
+    /// The client's `Host`. Valid while the request is. Inlined as far as most requests need it.
+    @inline(__always) var clientHost: Bytes {
+        if let (bytes, lines) = keptHeadBytes, head.host >= 0 { return lines.value(head.host, in: bytes) }
+        return rareClientHost
+    }
+
+    private var rareClientHost: Bytes {
+        if let (bytes, _) = keptHeadBytes {
             // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
             if case .absolute(let authority) = target.form { return bytes[run: head.target][run: authority] }
         }
@@ -271,6 +280,7 @@ struct RequestInput: ~Copyable {
     }
 
     /// What the buffer has of it.
+    @inline(__always)
     private func loggedHead(isHeadRead: Bool, on route: Route?) -> LoggedHead {
         var logged = LoggedHead()
         guard isHeadRead, let (bytes, lines) = keptHeadBytes else { return logged }

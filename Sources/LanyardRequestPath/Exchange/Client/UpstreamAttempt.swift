@@ -84,6 +84,14 @@ struct UpstreamAttempt: ~Copyable {
         }
     }
 
+    /// The request has a stream of HTTP/2.
+    @inline(__always) var isStream: Bool {
+        switch lease {
+        case .some(let lease): lease.isStream
+        case .none: false
+        }
+    }
+
     /// The request and the connection part.
     mutating func detach() -> UpstreamLease? {
         isContinueDue = false
@@ -93,19 +101,27 @@ struct UpstreamAttempt: ~Copyable {
 
     /// No byte is queued for the upstream, and it takes further ones. False without a connection.
     var isFlushed: Bool {
-        if let stream { return stream.isFlushed }
-        guard let connection else { return false }
-        return connection.stream.isFlushed && !connection.stream.isBroken
+        switch lease {
+        case .some(let lease): lease.isFlushed
+        case .none: false
+        }
     }
 
     /// Some bytes of the request are queued.
     var hasQueue: Bool {
-        if let stream { return !stream.isFramed }
-        return connection.map { !$0.stream.isFlushed } ?? false
+        switch lease {
+        case .some(let lease): lease.hasQueue
+        case .none: false
+        }
     }
 
     /// Bytes of the request that the upstream has not taken. 0 without a connection.
-    var queuedBytes: Int { stream?.queuedBytes ?? connection?.stream.queuedBytes ?? 0 }
+    var queuedBytes: Int {
+        switch lease {
+        case .some(let lease): lease.queuedBytes
+        case .none: 0
+        }
+    }
 
     /// The upstream must take some bytes from now on.
     func restartProgress() {

@@ -147,14 +147,14 @@ package struct RequestHeadWriter: ~Copyable {
         switch line.name {
         case .lanyard: return .dropped(.lookalike)
         case .expect where head.expectation != .continue100: return .dropped(nil)
-        case _ where line.name.isForwarding && route.settings.forwarded == .drop: return .dropped(.forwarded)
+        case _ where line.name.isForwarding && route.dropsForwarding: return .dropped(.forwarded)
         case .xRealIP where appendsPeer: return .dropped(.forwarded)
         case .via: return .via
         case .maxForwards where head.kind == .options && !isNominated(name): return .maxForwards
         default: break
         }
         let isInjected = route.bearerField.isNamed(name)
-        if isInjected, route.settings.clientAuthorization != .pass { return .dropped(.injected) }
+        if isInjected, !route.passesCredential { return .dropped(.injected) }
         if isNominated(name) { return .dropped(nil) }
         if isInjected { clientSentOwn = true }
         if line.isConfusable || route.hasConfusableNames, ConfusableNames.isDropped(name, route) {
