@@ -20,10 +20,12 @@ from upstream import Upstream
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
-    "life", "clients", "upstream_bridges",
+    "life", "clients", "clients_grpc", "clients_node", "clients_browser", "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
     "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
-    "upstream_mended", "mended"]
+    "upstream_mended", "mended", "rotation"]
+# As deploy/checks.sh has it.
+NOTHING_TRIED = 77
 
 
 def options():
@@ -31,6 +33,7 @@ def options():
     parser.add_argument("--peer", choices=sorted(SERVERS), default="lanyard", help="the program under test; lanyard by default")
     parser.add_argument("--program", metavar="FILE", help="its file, in place of .build/debug/lanyard or the nghttpx on the PATH")
     parser.add_argument("--filter", metavar="TEXT", action="append", help="only rows with this text in name, rule or title")
+    parser.add_argument("--quick", action="store_true", help="only the rows of the gate")
     parser.add_argument("--list", action="store_true", help="prints the rows")
     parser.add_argument("--strict", action="store_true", help="counts what is known to differ in nghttpx as failed")
     chosen = parser.parse_args()
@@ -70,10 +73,12 @@ def main():
         row.peer = row.peer or next((text for names, text in PEERS if row.name.startswith(names)), None)
     rows = [row for row in ROWS if not chosen.filter or any(
         text in f"{row.name} {row.rule} {row.title}" for text in chosen.filter)]
+    rows = [row for row in rows if row.quick or not chosen.quick]
     if chosen.list:
         print("\n".join(f"{row.rule:6} {row.name}: {row.title}" for row in rows))
         return 0
     passed = failed = differing = 0
+    skipped, tools = 0, set()
     with tempfile.TemporaryDirectory(prefix="lanyard-http2-") as folder:
         upstream, kind, shared = Upstream(), SERVERS[chosen.peer], None
         for row in rows:
@@ -89,6 +94,8 @@ def main():
                 waits["seconds"] = SHORT_PATIENCE if is_known else PATIENCE
                 fault = run(row, server or shared)
             except Skipped as reason:
+                skipped += 1
+                tools |= {reason.tool} - {None}
                 print(f"SKIP   {row.rule:6} {row.name}: {reason}", flush=True)
                 continue
             except (Failure, OSError) as failure:
@@ -112,7 +119,11 @@ def main():
             shared.stop()
     if differing:
         print(f"{differing} rows in which {chosen.peer} is known to differ")
+    if skipped:
+        print(f"{skipped} rows did not run" + (f", missing tools: {' '.join(sorted(tools))}" if tools else ""))
     print(f"{passed} passed, {failed} failed")
+    if not passed + failed + differing and skipped:
+        return NOTHING_TRIED
     return 1 if failed or not passed + differing else 0
 
 

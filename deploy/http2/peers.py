@@ -8,6 +8,11 @@ ONE_PROTOCOL = "speaks HTTP/2 alone to this upstream"
 NO_GRPC = "knows no gRPC"
 
 PEERS = tuple((tuple(names.split()), reason) for names, reason in (
+    ("clients_grpc/own_", NO_GRPC),
+    ("clients_grpc/replay_refused", None),
+    ("clients_grpc/replay rotation/", NO_TOKEN),
+    ("clients_node/upstream", NO_REPEAT),
+    ("clients_grpc/restart", "leaves an upstream alone for a while that was down"),
     ("upstream_bridges/continue_own upstream_bridges/continue_refused", "sends no 100, and the head of an upload with its first bytes"),
     ("upstream_bridges/early.", "reads the rest of the upload"),
     ("upstream_bridges/torn.http2", "passes NO_ERROR of the upstream on"),

@@ -23,6 +23,10 @@ class Failure(Exception):
 class Skipped(Exception):
     """What this machine lacks."""
 
+    def __init__(self, text, tool=None):
+        super().__init__(text)
+        self.tool = tool
+
 
 @dataclasses.dataclass
 class Row:
@@ -34,12 +38,14 @@ class Row:
     peer: str | None
     # Settings of a server of its own, for a row that ends the server or needs other limits.
     own: dict | None
+    # In the gate too.
+    quick: bool = False
 
 
-def row(rule, title, *, peer=None, own=None):
+def row(rule, title, *, peer=None, own=None, quick=False):
     """Puts the function below into the table."""
     def add(run):
-        ROWS.append(Row(rule, title, run, f"{run.__module__}/{run.__name__}", peer, own))
+        ROWS.append(Row(rule, title, run, f"{run.__module__}/{run.__name__}", peer, own, quick))
         return run
     return add
 

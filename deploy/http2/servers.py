@@ -34,6 +34,8 @@ class Server:
         self.token, self.tokens = None, []
         self.change_token()
         self.connections, self.plain, self.secure = [], None, None
+        # Clients and upstreams that a row has started.
+        self.programs = []
         self.path = upstream.on(ok, "ok")
         self.log = os.path.join(folder, f"log.{time.monotonic_ns()}")
         self.certificate = self.make_certificate()
@@ -97,6 +99,9 @@ class Server:
         for connection in self.connections:
             connection.close()
         self.connections.clear()
+        for program in self.programs:
+            program.stop()
+        self.programs.clear()
         self.h2.end_row()
 
     def cpu_ticks(self):
@@ -146,6 +151,10 @@ class Nghttpx(Server):
             f"--backend=127.0.0.1,{self.upstream.narrow_port};/narrow/", f"--backend=127.0.0.1,{self.h2.plain.port};/h2/;proto=h2",
             f"--backend=127.0.0.1,{self.h2.secure.port};/tls/;tls;proto=h2", "--insecure", "--workers=1", "--no-ocsp", "--conf=/dev/null",
             "--accesslog-file=/dev/null", "--errorlog-file=/dev/stderr", "--log-level=NOTICE"]
+        # Upstreams that are programs of the row.
+        for _, path, port, keys in self.options.get("routes", ()):
+            if callable(port):
+                arguments.append(f"--backend=127.0.0.1,{port(self)};{path}/;proto=h2" + (";tls" if callable(keys) else ""))
         if "idle" in self.options:
             idle = f"{self.options['idle']}s"
             arguments += [f"--frontend-http2-read-timeout={idle}", f"--frontend-read-timeout={idle}"]
@@ -183,7 +192,8 @@ class Lanyard(Server):
             configuration["users"]["absent"] = {"identity": "other"}
             configuration["routes"].append(self.route("signed-out", "/signed-out", self.h2.plain.port, protocol="http2", user="absent"))
         # Keys of a row's own server, in place of these.
-        configuration |= self.options.get("keys", {})
+        keys = self.options.get("keys", {})
+        configuration |= keys(self) if callable(keys) else keys
         file = self.token_file + ".yaml"
         with open(file, "w", encoding="utf-8") as output:
             json.dump(configuration, output)
