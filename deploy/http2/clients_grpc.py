@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import threading
+import time
 
 from programs import missing, quickly
 from rows import Failure, expect, patience, row
@@ -319,8 +320,10 @@ def connection_age(server):
     clients = [client, *(Client(server) for _ in range(3))]
 
     def work(client):
-        count = 0
+        count, limit = 0, time.monotonic() + patience()
         while len(peers) < 7:
+            if time.monotonic() > limit:
+                raise Failure(f"expected 7 connections at the server, seen {len(peers)}")
             expect("message", b"x", client.unary("Peer", b"x"))
             count += 1
         return count

@@ -48,7 +48,8 @@ def alone(stages):
 
 
 def http2(stages):
-    """HTTP/2 towards clients from outside: raw frames of honest and of hostile clients."""
+    """HTTP/2 from outside: raw frames of honest and of hostile clients and upstreams; curl, nghttp, h2load, grpcio, Node and chromium; a
+    token that changes every 2 s for a minute under load."""
     if stages.build_release():
         stages.table("http2", "deploy/check-http2", "--program", ".build/release/lanyard")
 
