@@ -161,4 +161,4 @@ def nghttpd_upstream(server):
     expect("HTTP/1.1", (content, "1.1 200"), curl(server, "/daemon/file", "--http1.1"))
     expect("HEAD", "2 200", curl(server, "/daemon/file", PRIOR, "--head")[1])
     expect("a missing file", "2 404", curl(server, "/daemon/none", PRIOR)[1])
-    load(server, "/daemon/file", 4000, "-c", "4", "-m", "64")
+    load(server, "/daemon/file", 2000, "-c", "4", "-m", "64")

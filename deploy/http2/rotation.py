@@ -200,6 +200,6 @@ def minute(server):
     rotated(server, SECONDS)
 
 
-@row("H18", "the same for 5 s", own={}, quick=True)
+@row("H18", "the same for 5 s", own={})
 def short(server):
     rotated(server, 5)
