@@ -21,8 +21,9 @@ PRODUCTS = ["lanyard", "lanyard-emulator", "lanyard-simulation"]
 DEBUG_BUILD = ["-debug-info-format", "none"]
 # Suites that cost much and measure (CONTRIBUTING.md): `deploy/test --all` runs them.
 DEAR = "[./](Long|Alone)[A-Z]"
-# Checks of what is deployed that are quick and need no root: of the commands' pages and completions, the manifests, the alerts, the units.
-QUICK_CHECKS = ["commands", "kubernetes", "prometheus", "systemd"]
+# Checks that are quick and need no root: of the commands' pages and completions, of HTTP/2 with real clients, the manifests, the alerts,
+# the units.
+QUICK_CHECKS = ["commands", "http2", "kubernetes", "prometheus", "systemd"]
 FUZZ_SECONDS = 20
 # The OAuth servers of the tests, a reader of QR codes, and clients of gRPC and MCP, which deploy/peer-servers gets.
 PEER_SERVERS = ["glewlwyd", "nanoidp", "authgent", "django", "canaille", "qr", "grpc", "mcp"]
