@@ -60,6 +60,19 @@ def early_ends(server):
         expect("GOAWAY to the upstream", [], connection.goaways)
 
 
+@row("H42", "1,200 calls whose RST_STREAM NO_ERROR comes in a read of its own, behind the trailers")
+def early_ends_later(server):
+    def script(request):
+        request.respond(200, ("content-type", "application/grpc"))
+        request.put(b"", trailers=[("grpc-status", "0")])
+    path, connection = server.h2.on(script), server.connect()
+    for number in range(1200):
+        complete(call(server, path, body=MESSAGE, end=False, connection=connection))
+        server.h2.requests(path)[number].cancel(NO_ERROR)
+    for connection in server.h2.connections:
+        expect("GOAWAY to the upstream", [], connection.goaways)
+
+
 @row("H42", "2,000 trailers-only responses and 2,000 empty bodies")
 def small(server):
     alone = server.h2.on(lambda request: request.respond(200, ("content-type", "application/grpc"), ("grpc-status", "5"), end=True))
