@@ -194,6 +194,7 @@ final class Program: Sendable {
             let (parked, connections) = (path.parkedRequests, path.clientConnections)
             activity.parked = .init(parked.count, of: parked.max)
             activity.clientConnections = .init(connections.count, of: connections.max)
+            activity.http2 = path.http2Report
             activity.identities = sources.identities
             if let max = ProcessMetrics.descriptorsMax {
                 // Counting takes a descriptor. If none is left, all are open.

@@ -32,6 +32,21 @@ extension RequestPath {
         return samples
     }
 
+    /// HTTP/2 of all shards, for the status.
+    package var http2Report: HTTP2Report {
+        var report = HTTP2Report()
+        for shard in shards {
+            report.clients.add(shard.counters.http2.clients.report)
+            report.upstreams.add(shard.counters.http2.upstreams.report)
+        }
+        let served = served.withLock { $0 }
+        guard let configuration = served.first?.configuration else { return report }
+        report.upstreamEnds = Self.endCounts(configuration)
+        let downgraded = configuration.routeList.filter { configuration.targets[$0.index].needsHTTP1 }
+        report.downgradedRoutes = downgraded.map(\.settings.name)
+        return report
+    }
+
     /// One sample for each name with its labels: the sum over all shards.
     private static func summed(_ all: [MetricSample]) -> [MetricSample] {
         var sums: [MetricSample] = []
@@ -59,9 +74,15 @@ extension RequestPath {
     }
 
     /// How connections of HTTP/2 to upstreams have ended by errors, all routes together.
+    private static func endCounts(_ configuration: ServedConfiguration) -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for target in configuration.targets { counts.merge(target.endCounts) { $0 + $1 } }
+        return counts
+    }
+
     private static func endSamples(_ configuration: ServedConfiguration) -> [MetricSample] {
         var counts = ["goaway": 0, "enhance_your_calm": 0, "ping_timeout": 0]
-        for target in configuration.targets { counts.merge(target.endCounts) { $0 + $1 } }
+        counts.merge(endCounts(configuration)) { $1 }
         return counts.sorted { $0.key < $1.key }.map { reason, count in
             MetricSample(
                 "lanyard_upstream_http2_ends", suffix: "_total", labels: [.init("reason", reason)], value: Double(count)

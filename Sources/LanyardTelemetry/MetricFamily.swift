@@ -92,6 +92,7 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
         .init("lanyard_http2_connections", .gauge, "Connections of HTTP/2, by side."),
+        .init("lanyard_http2_open_streams", .gauge, "Open streams of HTTP/2, by side."),
         .init("lanyard_http2_streams", .counter, "Streams of HTTP/2, by side."),
         .init("lanyard_http2_resets", .counter, "Streams that the peer has reset, or that were refused, by side."),
         .init(

@@ -1,4 +1,5 @@
 import Foundation
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -114,6 +115,34 @@ import Testing
         #expect(document["components"]["securitySchemes"]["adminToken"]["scheme"].string == "bearer")
         let used = Set(Self.references(in: document).map { String($0.trimmingPrefix("#/components/schemas/")) })
         #expect(used == Set(document["components"]["schemas"].object.keys))
+    }
+
+    @Test("HTTP/2 in the status: both sides by the members of the schema, and only reasons that have a number")
+    func http2() throws {
+        var activity = ProgramActivity()
+        (activity.http2.clients.connections, activity.http2.clients.openStreams) = (2, 3)
+        (activity.http2.clients.streams, activity.http2.clients.peerResets) = (40, 5)
+        activity.http2.clients.limitsPassed = ["resets": 1]
+        (activity.http2.upstreams.refusals, activity.http2.upstreamEnds) = (7, ["ping_timeout": 1, "goaway": 2])
+        activity.http2.downgradedRoutes = ["orders"]
+        let snapshot = HealthSnapshot(users: [], activeUser: nil, followsActiveUser: false, pinnedUsers: [])
+        var body = JSONWriter()
+        body.beginObject()
+        AdminResponses.write(activity, HealthReport(snapshot), now: .now, wallNow: .now, into: &body)
+        body.endObject()
+        let http2 = try JSON(body.bytes)["http2"]
+        let expected = try JSON(
+            text: """
+                {"clients": {"connections": 2, "open_streams": 3, "streams": 40, "resets": {"peer": 5, "refused": 0},
+                 "limits_passed": {"resets": 1}},
+                 "upstreams": {"connections": 0, "open_streams": 0, "streams": 0, "resets": {"peer": 0, "refused": 7},
+                 "limits_passed": {}, "ends": {"goaway": 2, "ping_timeout": 1}, "downgraded": ["orders"]}}
+                """)
+        #expect(http2 == expected)
+        let schema = try Self.document()["components"]["schemas"]["HTTP2Side"]
+        let members = Set(schema["required"].array.compactMap(\.string))
+        #expect(Set(http2["clients"].object.keys) == members && Set(schema["properties"].object.keys) == members)
+        #expect(Set(http2["upstreams"].object.keys) == members.union(["ends", "downgraded"]))
     }
 
     @Test("it is served with GET and HEAD; the members of a status and a user are those of their schemas")

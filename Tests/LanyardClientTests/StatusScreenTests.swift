@@ -99,6 +99,41 @@ import Testing
             ])
     }
 
+    @Test("HTTP/2: a line for each side that has used it, none before; status and top have the same")
+    func http2() throws {
+        func side(_ connections: Int, _ open: Int, _ streams: Int, _ resets: (Int, Int), _ rest: String) -> String {
+            #"{"connections":\#(connections),"open_streams":\#(open),"streams":\#(streams),"#
+                + #""resets":{"peer":\#(resets.0),"refused":\#(resets.1)},\#(rest)}"#
+        }
+        func lines(_ clients: String, _ upstreams: String) throws -> [String] {
+            let report = try Self.report(#""http2":{"clients":\#(clients),"upstreams":\#(upstreams)}"#)
+            let lines = StatusScreen.text(report, now: Self.now, usesColour: false).lines
+            var top = TopScreen()
+            top.update(report)
+            let shown = top.lines(.init(columns: 400, rows: 60), now: Self.now, usesColour: false)
+            #expect(shown.filter { $0.hasPrefix("HTTP/2") } == lines.filter { $0.hasPrefix("HTTP/2") })
+            return lines
+        }
+        let unused = side(0, 0, 0, (0, 0), #""limits_passed":{}"#)
+        let unusedUpstreams = side(0, 0, 0, (0, 0), #""limits_passed":{},"ends":{},"downgraded":[]"#)
+        let before = StatusScreen.text(try Self.report(), now: Self.now, usesColour: false).lines
+        #expect(try lines(unused, unusedUpstreams) == before)
+        let clients = side(1, 1, 4810, (5, 0), #""limits_passed":{"header_list":1,"resets":2}"#)
+        let ends = #""limits_passed":{},"ends":{"goaway":2,"ping_timeout":1},"downgraded":["orders","stock"]"#
+        let both = try lines(clients, side(0, 0, 4790, (0, 3), ends))
+        #expect(both.count == before.count + 2)
+        #expect(
+            both[6...7] == [
+                "HTTP/2 clients: 1 connection, 1 open stream, 4810 so far; resets: peer 5, refused 0; "
+                    + "limits passed: header_list 1, resets 2",
+                "HTTP/2 upstreams: 0 connections, 0 open streams, 4790 so far; resets: peer 0, refused 3; "
+                    + "ends: goaway 2, ping_timeout 1; downgraded to HTTP/1.1: orders, stock",
+            ], "\(both)")
+        // A client that was ended before its first request.
+        let ended = side(0, 0, 0, (0, 0), #""limits_passed":{"malformed":1}"#)
+        #expect(try lines(ended, unusedUpstreams)[6].hasSuffix("; limits passed: malformed 1"))
+    }
+
     @Test("an older Lanyard says less, and nothing is made up")
     func older() throws {
         var buffer = SecretBuffer()

@@ -95,6 +95,35 @@ import Testing
         #expect(status["readiness"]["status"].string == "ready" && status["clock"]["in_step"].bool == true)
     }
 
+    @Test("HTTP/2: no line while it is not used; then a line for each side, with what is open and what was reset")
+    func http2() async throws {
+        let upstream = try HTTP2Upstream { $0.head.contains("/never") ? .none : .response(200) }
+        let bench = try await Self.start(
+            "shards: 1\nroutes: [{name: all, upstream: \"http://\(upstream.endpoint)\", protocol: http2}]\n",
+            listener: "address: \"127.0.0.1:0\", allowed_hosts: [\"localhost:80\", \"localhost\"]")
+        try await bench.lanyard.untilReady()
+        let before = try await Self.status(bench.admin)
+        #expect(!before.text.contains("HTTP/2") && before.json["http2"]["clients"]["streams"].int == 0)
+        let client = try HTTP2Client(RawSocket.connect(to: bench.lanyard.data), keeping: [upstream, bench.lanyard])
+        #expect(try client.response(client.request()).status == 200)
+        let waiting = try client.request("GET", "/never")
+        try await eventually("the request is at the upstream") { upstream.requests.count == 2 }
+        let status = try await Self.status(bench.admin)
+        for side in ["clients", "upstreams"] {
+            #expect(status.json["http2"][side]["connections"].int == 1, "\(status.json["http2"])")
+            let line = "\nHTTP/2 \(side): 1 connection, 1 open stream, 2 so far; resets: peer 0, refused 0\n"
+            #expect(status.text.contains(line), "\(status.text)")
+        }
+        try client.cancel(waiting)
+        try await eventually("the stream has ended on both sides") {
+            let http2 = try await Self.status(bench.admin).json["http2"]
+            return http2["clients"]["open_streams"].int == 0 && http2["upstreams"]["open_streams"].int == 0
+        }
+        let after = try await Self.status(bench.admin).json["http2"]
+        #expect(after["clients"]["resets"]["peer"].int == 1 && after["clients"]["limits_passed"].object.isEmpty)
+        #expect(after["upstreams"]["ends"].object.isEmpty && after["upstreams"]["downgraded"].array.isEmpty)
+    }
+
     @Test("identity services: reachable or not, and which call has failed at which URL, since when")
     func identities() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")

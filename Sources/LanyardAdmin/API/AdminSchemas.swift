@@ -132,7 +132,7 @@ enum AdminSchemas {
         "Users":{"type":"object","required":["users"],
         "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
         "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","readiness","requests","routes",
-        "identities","store","clock","descriptors","last_reload_at","stopping","store_failure","failed_reload",
+        "http2","identities","store","clock","descriptors","last_reload_at","stopping","store_failure","failed_reload",
         "lowered_limit","logins","slow_calls","expiring_certificates","users"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
@@ -148,6 +148,11 @@ enum AdminSchemas {
         "client_connections":{"type":"integer","minimum":0},"client_connections_max":{"type":"integer","minimum":0},
         "without_route":{"$ref":"#/components/schemas/RequestCounts"}}},
         "routes":{"type":"array","items":{"$ref":"#/components/schemas/RouteStatus"}},
+        "http2":{"type":"object","required":["clients","upstreams"],"properties":{
+        "clients":{"$ref":"#/components/schemas/HTTP2Side"},
+        "upstreams":{"allOf":[{"$ref":"#/components/schemas/HTTP2Side"},{"type":"object","required":["ends","downgraded"],
+        "properties":{"ends":{"$ref":"#/components/schemas/Counts"},
+        "downgraded":{"type":"array","items":{"$ref":"#/components/schemas/Name"}}}}]}}},
         "identities":{"type":"array","items":{"type":"object",
         "required":["identity","url","reachable","last_success_at","last_error"],"properties":{
         "identity":{"$ref":"#/components/schemas/Name"},"url":{"type":["string","null"]},"reachable":{"type":["boolean","null"]},
@@ -183,6 +188,12 @@ enum AdminSchemas {
         "properties":{"certificate":{"type":"string"},"file":{"type":["string","null"]},
         "expires_at":{"type":"string","format":"date-time"}}}},
         "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
+        "Counts":{"type":"object","additionalProperties":{"type":"integer","minimum":1}},
+        "HTTP2Side":{"type":"object","required":["connections","open_streams","streams","resets","limits_passed"],"properties":{
+        "connections":{"type":"integer","minimum":0},"open_streams":{"type":"integer","minimum":0},
+        "streams":{"type":"integer","minimum":0},"resets":{"type":"object","required":["peer","refused"],"properties":{
+        "peer":{"type":"integer","minimum":0},"refused":{"type":"integer","minimum":0}}},
+        "limits_passed":{"$ref":"#/components/schemas/Counts"}}},
         "PastError":{"type":["object","null"],"required":["at","error"],
         "properties":{"at":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
         "RequestCounts":{"type":"object","required":["recent","last_overload"],"properties":{

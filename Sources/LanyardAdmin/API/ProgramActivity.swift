@@ -59,6 +59,8 @@ package struct ProgramActivity: Sendable {
     /// Requests that wait for a token or an upstream connection.
     package var parked = Usage(0, of: 0)
     package var clientConnections = Usage(0, of: 0)
+    /// Of clients and upstreams that speak it.
+    package var http2 = HTTP2Report()
     package var identities: [Identity] = []
     /// Descriptors of the process; nil: they cannot be counted.
     package var descriptors: Usage?
@@ -95,6 +97,7 @@ extension AdminResponses {
         body.beginArray()
         for route in activity.routes { write(route, now: now, wallNow: wallNow, into: &body) }
         body.endArray()
+        write(activity.http2, into: &body)
         body.key("identities")
         body.beginArray()
         for identity in activity.identities { write(identity, into: &body) }
@@ -137,6 +140,53 @@ extension AdminResponses {
         body.number(usage.count)
         body.key("\(name)_max")
         body.number(usage.max)
+    }
+
+    private static func write(_ http2: HTTP2Report, into body: inout JSONWriter) {
+        body.key("http2")
+        body.beginObject()
+        body.key("clients")
+        body.beginObject()
+        writeMembers(of: http2.clients, into: &body)
+        body.endObject()
+        body.key("upstreams")
+        body.beginObject()
+        writeMembers(of: http2.upstreams, into: &body)
+        write(http2.upstreamEnds, "ends", into: &body)
+        body.key("downgraded")
+        body.beginArray()
+        for route in http2.downgradedRoutes { body.string(route) }
+        body.endArray()
+        body.endObject()
+        body.endObject()
+    }
+
+    private static func writeMembers(of side: HTTP2Report.Side, into body: inout JSONWriter) {
+        body.key("connections")
+        body.number(side.connections)
+        body.key("open_streams")
+        body.number(side.openStreams)
+        body.key("streams")
+        body.number(side.streams)
+        body.key("resets")
+        body.beginObject()
+        body.key("peer")
+        body.number(side.peerResets)
+        body.key("refused")
+        body.number(side.refusals)
+        body.endObject()
+        write(side.limitsPassed, "limits_passed", into: &body)
+    }
+
+    /// An object with a number for each reason.
+    private static func write(_ counts: [String: Int], _ name: String, into body: inout JSONWriter) {
+        body.key(name)
+        body.beginObject()
+        for (reason, count) in counts.sorted(by: { $0.key < $1.key }) {
+            body.key(reason)
+            body.number(count)
+        }
+        body.endObject()
     }
 
     private static func write(

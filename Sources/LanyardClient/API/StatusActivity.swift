@@ -101,6 +101,61 @@ package struct StatusActivity: Equatable, Sendable {
         }
     }
 
+    /// Connections of HTTP/2 with clients, or with upstreams.
+    package struct HTTP2Side: Equatable, Sendable {
+        /// How often something has happened.
+        package struct Count: Equatable, Sendable {
+            package let reason: String
+            package let number: Int
+        }
+
+        package let connectionCount: Int
+        package let openStreamCount: Int
+        /// So far.
+        package let streamCount: Int
+        /// Streams that ended early, by reason.
+        package let resets: [Count]
+        /// Connections that have ended because the other side has passed a limit, by its name.
+        package let limitsPassed: [Count]
+        /// Connections to upstreams that have ended by an error, by reason.
+        package let ends: [Count]
+        /// Routes whose upstream has asked for HTTP/1.1.
+        package let downgradedRoutes: [String]
+
+        /// nil: the Lanyard does not say it, or HTTP/2 was not used.
+        init?(_ json: JSONValue?) {
+            connectionCount = json?["connections"]?.integer ?? 0
+            openStreamCount = json?["open_streams"]?.integer ?? 0
+            streamCount = json?["streams"]?.integer ?? 0
+            resets = Self.counts(json?["resets"])
+            limitsPassed = Self.counts(json?["limits_passed"])
+            ends = Self.counts(json?["ends"])
+            downgradedRoutes = (json?["downgraded"]?.elements ?? []).compactMap(\.string)
+            guard connectionCount > 0 || streamCount > 0 || !limitsPassed.isEmpty || !ends.isEmpty else { return nil }
+        }
+
+        private static func counts(_ json: JSONValue?) -> [Count] {
+            guard case .object(let members)? = json else { return [] }
+            return members.compactMap { member in
+                member.value.integer.map { Count(reason: member.name, number: $0) }
+            }
+        }
+    }
+
+    /// HTTP/2 on both sides; nil: it was not used there.
+    package struct HTTP2: Equatable, Sendable {
+        package let clients: HTTP2Side?
+        package let upstreams: HTTP2Side?
+    }
+
+    /// A store, or that there is none.
+    package struct Store: Equatable, Sendable {
+        /// `stored`, `memory_only` or `store_failing`.
+        package let state: String
+        /// nil: there is no store.
+        package let path: String?
+    }
+
     /// nil: the Lanyard does not say it.
     package let isReady: Bool?
     package let checks: [Check]
@@ -109,10 +164,10 @@ package struct StatusActivity: Equatable, Sendable {
     package let withoutRoute: Recent
     package let lastOverloadWithoutRoute: PastError?
     package let routes: [Route]
+    package let http2: HTTP2
     package let identities: [Identity]
-    /// `stored`, `memory_only` or `store_failing`.
-    package let storeState: String?
-    package let storePath: String?
+    /// nil: the Lanyard does not say it.
+    package let store: Store?
     /// How far the identity service's clock is ahead, in seconds.
     package let clockSkew: Double?
     package let descriptors: Usage?
@@ -131,9 +186,12 @@ package struct StatusActivity: Equatable, Sendable {
         withoutRoute = Recent(requests?["without_route"]?["recent"])
         lastOverloadWithoutRoute = PastError(requests?["without_route"]?["last_overload"])
         routes = (json["routes"]?.elements ?? []).compactMap(Route.init)
+        http2 = HTTP2(
+            clients: HTTP2Side(json["http2"]?["clients"]), upstreams: HTTP2Side(json["http2"]?["upstreams"]))
         identities = (json["identities"]?.elements ?? []).compactMap(Identity.init)
-        storeState = json["store"]?["state"]?.string
-        storePath = json["store"]?["path"]?.string
+        store = json["store"].flatMap { store in
+            store["state"]?.string.map { Store(state: $0, path: store["path"]?.string) }
+        }
         clockSkew = json["clock"]?["skew_seconds"]?.decimal
         descriptors = Self.usage(json["descriptors"], "open", "open_max")
         descriptorShortageAt = json["descriptors"]?["last_shortage_at"]?.time

@@ -75,11 +75,10 @@ package enum StatusScreen {
 
     private static func facts(_ activity: StatusActivity, now: WallTime) -> [OperatorText] {
         var facts: [String] = []
-        switch activity.storeState {
-        case "memory_only"?: facts.append("store: none, in memory only")
-        case let state?:
-            facts.append("store: \(activity.storePath ?? "-") \(state == "stored" ? "(works)" : "(FAILS)")")
-        case nil: break
+        if let store = activity.store {
+            let result = store.state == "stored" ? "(works)" : "(FAILS)"
+            facts.append(
+                store.state == "memory_only" ? "store: none, in memory only" : "store: \(store.path ?? "-") \(result)")
         }
         if let skew = activity.clockSkew { facts.append("clock: the service's is \(signed(skew)) s") }
         if let descriptors = activity.descriptors {
@@ -96,7 +95,27 @@ package enum StatusScreen {
             requests.append(
                 "without a route: \(lost.requestCount) requests in \(RelativeTime.text(seconds: lost.seconds))")
         }
-        return [facts, requests].filter { !$0.isEmpty }.map { .init(line: $0.joined(separator: "; ")) }
+        let lines = [facts, requests].filter { !$0.isEmpty }.map { OperatorText(line: $0.joined(separator: "; ")) }
+        let http2 = [side(activity.http2.clients, "clients"), side(activity.http2.upstreams, "upstreams")]
+        return lines + http2.compactMap(\.self)
+    }
+
+    /// `HTTP/2 clients: 3 connections, 12 open streams, 4810 so far; resets: peer 5, refused 0`; nil: HTTP/2 was not used there.
+    private static func side(_ side: StatusActivity.HTTP2Side?, _ whose: String) -> OperatorText? {
+        guard let side else { return nil }
+        func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+        func list(_ name: String, _ counts: [StatusActivity.HTTP2Side.Count]) -> [String] {
+            let numbers = counts.map { "\($0.reason) \($0.number)" }.joined(separator: ", ")
+            return counts.isEmpty ? [] : ["\(name): \(numbers)"]
+        }
+        let connections = counted(side.connectionCount, "connection")
+        let streams = counted(side.openStreamCount, "open stream")
+        var parts = ["HTTP/2 \(whose): \(connections), \(streams), \(side.streamCount) so far"]
+        parts += list("resets", side.resets) + list("limits passed", side.limitsPassed) + list("ends", side.ends)
+        if !side.downgradedRoutes.isEmpty {
+            parts.append("downgraded to HTTP/1.1: \(side.downgradedRoutes.joined(separator: ", "))")
+        }
+        return OperatorText(line: parts.joined(separator: "; "))
     }
 
     private static func signed(_ seconds: Double) -> String { seconds < 0 ? "\(seconds)" : "+\(seconds.magnitude)" }

@@ -166,7 +166,7 @@ final class HTTP2Receiver {
         stream.begin(event.stream, of: self, hasInputEnded: event.ends)
         streams.add(stream)
         counts.requests += 1
-        shard.counters.http2.clients.streams.add()
+        shard.counters.http2.clients.beginStream()
         stream.exchange.connect(to: ClientSink(connection, stream: stream))
         stream.exchange.beginStream(
             event.content, isWhole: event.ends, isNeverIndexed: event.isNeverIndexed, fault: Self.fault(of: event))
@@ -202,6 +202,7 @@ final class HTTP2Receiver {
     private func remove(_ stream: ClientStream) {
         session.consume(stream.undelivered)
         streams.take(stream)
+        shard.counters.http2.clients.endStreams(1)
         if stream.isStalled { stalled.removeAll { $0 === stream } }
         ending.removeAll { $0 === stream }
         stream.endLife()
@@ -355,6 +356,7 @@ final class HTTP2Receiver {
             stream.endLife()
             connection.clients.keep(stream)
         }
+        shard.counters.http2.clients.endStreams(streams.count)
         (streams, stalled, ending) = ([], [], [])
     }
 }

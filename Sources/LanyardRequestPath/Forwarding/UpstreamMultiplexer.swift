@@ -102,7 +102,7 @@ final class UpstreamMultiplexer {
         places.promised -= 1
         if lists.fresh.isEmpty { waits.takenBeforeFresh = connection.stream.taken }
         lists.add(stream)
-        resources.counters.streams.add()
+        resources.counters.beginStream()
         if isFirst { connection.checkSilence() }
     }
 
@@ -243,6 +243,7 @@ final class UpstreamMultiplexer {
             let stream = Unmanaged<UpstreamStream>.fromOpaque(owner).takeUnretainedValue()
             guard stream.place >= 0 else { continue }
             lists.remove(stream)
+            resources.counters.endStreams(1)
             hasRoom = true
             learnLimit(isRefused: code == HTTP2Session.Code.refusedStream.rawValue)
             if stream.owner == nil { lists.released.append(stream) }
@@ -390,6 +391,7 @@ final class UpstreamMultiplexer {
         output.release()
         // What their exchanges do now does not reach this connection any more.
         let cut = lists.open
+        resources.counters.endStreams(cut.count)
         lists = StreamLists()
         for stream in cut { stream.place = -1 }
         for stream in cut { stream.close(.cut) }
