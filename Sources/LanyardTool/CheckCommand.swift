@@ -157,7 +157,7 @@ struct CheckCommand: ParsableCommand {
     }
 }
 
-/// What is outside of the configuration, as `run` would find it: addresses, TLS files, keys and the store.
+/// What is outside of the configuration, as `run` would find it: addresses, TLS files, keys, the store and libnghttp2.
 struct CheckedFiles {
     let upstreamTLS: UpstreamTLS?
     let identityTLS: IdentityTLS?
@@ -165,6 +165,7 @@ struct CheckedFiles {
     /// Adds what is wrong to the findings.
     init(_ loaded: LoadedConfiguration, _ findings: inout [CheckFinding]) {
         findings += BindingCheck.findings(loaded).map { CheckFinding($0) }
+        if let warning = HTTP2Library.warning { findings.append(CheckFinding(.warning, at: .commandLine, warning)) }
         guard let configuration = loaded.configuration else {
             (upstreamTLS, identityTLS) = (nil, nil)
             return
