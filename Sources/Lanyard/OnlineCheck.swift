@@ -157,30 +157,62 @@ package struct OnlineCheck: Sendable {
             let target = UpstreamTarget(route.upstream, resolver: resolver, tls: tls.contexts[index], log: log)
             target.setLookupTimeout()
             let place = "upstream \(route.route.name) \(route.upstream.url)"
-            let isVerified = !route.skipsVerification
+            let (version, isVerified) = (route.upstream.httpVersion, !route.skipsVerification)
             return { reply in
-                UpstreamProbe(target, on: loop) { reply([Self.finding(place, $0, isVerified: isVerified)]) }.start()
+                UpstreamProbe(target, on: loop) {
+                    reply([Self.finding(place, $0, speaking: version, isVerified: isVerified)])
+                }.start()
             }
         }
     }
 
-    private static func finding(
-        _ place: String, _ result: Result<UpstreamProbe.Connection, UpstreamError>, isVerified: Bool
+    /// The line of an upstream.
+    ///
+    /// - Parameters:
+    ///   - place: the route and the upstream.
+    ///   - version: `protocol` of the route.
+    static func finding(
+        _ place: String, _ result: Result<UpstreamProbe.Connection, UpstreamError>,
+        speaking version: UpstreamSettings.HTTPVersion, isVerified: Bool
     ) -> Finding {
         switch result {
         case .success(let connection):
             var text = "\(place) \(connection.address)"
-            if let version = connection.version { text += " \(version)" }
+            if let tls = connection.version {
+                guard version != .http2 || connection.agreedProtocol == "h2" else {
+                    return withoutHTTP2(place, connection.address)
+                }
+                text += " \(tls), \(name(ofProtocol: connection.agreedProtocol))"
+            }
             if !isVerified {
                 text += ", certificate not verified"
             } else if let end = connection.certificateEnd {
                 text += ", \(Self.text(ofEnd: end))"
             }
             return Finding(outcome: .reached, text: text)
+        case .failure(.tls(.noSharedProtocol, let address, _)) where version == .http2:
+            return withoutHTTP2(place, address)
         case .failure(let error):
             let problem = Problem.upstream(error)
             return Finding(outcome: .failed, text: "\(place): \(problem.cause ?? problem.detail)")
         }
+    }
+
+    private static func name(ofProtocol agreed: String?) -> String {
+        switch agreed {
+        case "h2": "HTTP/2"
+        case nil: "HTTP/1.1 without ALPN"
+        default: "HTTP/1.1"
+        }
+    }
+
+    /// HTTP/2 over TLS needs the upstream's agreement (RFC 9113 3.3).
+    private static func withoutHTTP2(_ place: String, _ address: SocketAddress?) -> Finding {
+        let end = address.map { " The address is \($0)." } ?? ""
+        return Finding(
+            outcome: .failed,
+            text: "\(place): The upstream does not agree on HTTP/2 by ALPN, and the route has protocol: http2. "
+                + "Have the upstream offer h2, or set protocol: auto.\(end)")
     }
 
     private static func text(ofEnd end: WallTime) -> String { "certificate until \(Timestamp.text(end))" }

@@ -80,11 +80,12 @@ struct OnlineCheckTests {
             ("newer", address(newer), "TLSv1.3"), ("older", address(older), "TLSv1.2"),
             ("demanding", address(demanding), "TLSv1.3"),
         ] {
-            let expected = try Regex("ok upstream \(name) \(text) \(version)\(Self.until)")
+            let expected = try Regex("ok upstream \(name) \(text) \(version), HTTP/1.1\(Self.until)")
             #expect(try expected.wholeMatch(in: outcome.line(name)) != nil, "\(outcome.line(name))")
         }
         #expect(
-            outcome.line("unverified") == "ok upstream unverified \(address(other)) TLSv1.3, certificate not verified")
+            outcome.line("unverified")
+                == "ok upstream unverified \(address(other)) TLSv1.3, HTTP/1.1, certificate not verified")
         #expect(outcome.line("plain") == "ok upstream plain http://\(plain.endpoint) \(plain.endpoint)")
         #expect(outcome.line("socket") == "ok upstream socket \(socket.endpoint) \(socket.endpoint)")
         #expect(outcome.lines.count == 6)
@@ -95,6 +96,47 @@ struct OnlineCheckTests {
             #expect(upstream.requests.isEmpty)
         }
         #expect((plain.records + socket.records).allSatisfy { $0.bytes.isEmpty })
+    }
+
+    @Test("ALPN offers what the route would: what was agreed on is said, and protocol: http2 without h2 is a failure")
+    func versions() async throws {
+        let (both, only) = (try await TLSUpstream.start(mode: "h2"), try await TLSUpstream.start(mode: "h2 only"))
+        let (older, none) = (try await TLSUpstream.start(), try await TLSUpstream.start(mode: "no ALPN"))
+        let demanding = try await TLSUpstream.start(mode: "h2 demand")
+        let own = TLSUpstream.authority.issue(purpose: "clientAuth")
+        let pair =
+            "certificate_file: \(try folder.write("h2.pem", own.certificate)), "
+            + "key_file: \(try folder.write("h2.key", own.key))"
+        let cases: [(upstream: TLSUpstream, version: String, words: String?)] = [
+            (both, "auto", "HTTP/2"), (both, "http1", "HTTP/1.1"), (both, "http2", "HTTP/2"),
+            (only, "auto", "HTTP/2"), (only, "http1", "HTTP/1.1 without ALPN"), (only, "http2", "HTTP/2"),
+            (older, "auto", "HTTP/1.1"), (older, "http1", "HTTP/1.1"), (older, "http2", nil),
+            (none, "auto", "HTTP/1.1 without ALPN"), (none, "http2", nil), (demanding, "http2", "HTTP/2"),
+        ]
+        let routes = cases.enumerated().map { index, row in
+            let authority = row.upstream.folder.file("ca.pem")
+            let shown = row.upstream === demanding ? ", \(pair)" : ""
+            let keys =
+                "upstream: \"\(row.upstream.url)\", protocol: \(row.version), tls: {ca_file: \(authority)\(shown)}"
+            return (name: "r\(index)", keys: keys)
+        }
+        let outcome = try await check(routes: routes)
+        #expect(outcome.exit == .code(69) && outcome.lines.count == cases.count, "\(outcome.errors)\n\(outcome.lines)")
+        for (index, row) in cases.enumerated() {
+            let (line, url) = (outcome.line("r\(index)"), row.upstream.url)
+            if let words = row.words {
+                #expect(
+                    line.hasPrefix(
+                        "ok upstream r\(index) \(url) 127.0.0.1:\(row.upstream.port) TLSv1.3, \(words), cert"),
+                    "\(row.version): \(line)")
+            } else {
+                #expect(
+                    line == "FAILED upstream r\(index) \(url): The upstream does not agree on HTTP/2 by ALPN, and the "
+                        + "route has protocol: http2. Have the upstream offer h2, or set protocol: auto. "
+                        + "The address is 127.0.0.1:\(row.upstream.port).")
+            }
+        }
+        for upstream in [both, only, older, none, demanding] { #expect(upstream.requests.isEmpty) }
     }
 
     struct Failure: Sendable, CustomTestStringConvertible {

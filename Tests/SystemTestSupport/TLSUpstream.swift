@@ -14,7 +14,8 @@ final class TLSUpstream: Sendable {
 
     /// - Parameters:
     ///   - mode: `1.2` speaks TLS 1.2 only; `demand` demands a client certificate of the authority; `late` closes each connection after one
-    ///     response; `later` demands a client certificate for the path `/later`, after the handshake; `plain` speaks no TLS.
+    ///     response; `later` demands a client certificate for the path `/later`, after the handshake; `plain` speaks no TLS;
+    ///     `h2` agrees on `h2` or `http/1.1`, `h2 only` on `h2`, `no ALPN` on nothing. HTTP/1.1 is spoken in any case.
     static func start(
         _ issued: TestAuthority.Issued = authority.issue(), mode: String = ""
     ) async throws -> TLSUpstream {
@@ -48,7 +49,7 @@ final class TLSUpstream: Sendable {
         folder, mode = sys.argv[1:3]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
-        context.set_alpn_protocols(["http/1.1"])
+        if "no ALPN" not in mode: context.set_alpn_protocols(["h2"] * ("h2" in mode) + ["http/1.1"] * ("h2 only" not in mode))
         if "1.2" in mode: context.maximum_version = ssl.TLSVersion.TLSv1_2
         names = {}
         context.sni_callback = lambda tls, name, _: names.__setitem__(tls, name)

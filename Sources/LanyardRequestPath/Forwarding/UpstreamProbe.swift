@@ -2,7 +2,8 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// Connects to an upstream as the request path does, and closes the connection: for `lanyard check --online`.
+/// Connects to an upstream as the request path does, and closes the connection: for `lanyard check --online`. By ALPN it offers what a
+/// request would.
 ///
 /// Nothing is sent after the handshake, so no token leaves. Belongs to the queue of its loop.
 package final class UpstreamProbe: Watcher, @unchecked Sendable {
@@ -12,6 +13,8 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
         package let address: SocketAddress
         /// `TLSv1.2` or `TLSv1.3`; nil: without TLS.
         package let version: String?
+        /// `h2` or `http/1.1`; nil: the upstream has chosen nothing by ALPN, or there is no TLS.
+        package let agreedProtocol: String?
         /// When the upstream's certificate ends; nil: without TLS.
         package let certificateEnd: WallTime?
     }
@@ -68,7 +71,8 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
         let deadlineAt = loop.now + target.settings.timeouts.connectAll
         let trust = target.trust.map { ShardTrust($0.context) }
         let connector = Connector(
-            addresses, of: target, trust, resources, until: deadlineAt, loop: loop
+            addresses, of: target, trust, resources, until: deadlineAt, isHTTP1: target.settings.httpVersion == .http1,
+            loop: loop
         ) { [self] result in
             switch result {
             case .success(let connected): awaitVerdict(connected)
@@ -108,11 +112,12 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
 
     private func accept(_ connected: ConnectedStream) {
         let session = connected.stream.tlsSession
+        let selected = session.map { String(decoding: $0.selectedProtocol, as: UTF8.self) } ?? ""
         finish(
             .success(
                 Connection(
-                    address: connected.address, version: session?.version, certificateEnd: session?.peerCertificateEnd)
-            ))
+                    address: connected.address, version: session?.version,
+                    agreedProtocol: selected.isEmpty ? nil : selected, certificateEnd: session?.peerCertificateEnd)))
     }
 
     private func finish(_ result: Result<Connection, UpstreamError>) {
