@@ -206,7 +206,7 @@ package struct OnlineCheck: Sendable {
         }
     }
 
-    /// HTTP/2 over TLS needs the upstream's agreement (RFC 9113 3.3).
+    /// HTTP/2 over TLS needs the upstream's agreement (RFC 9113 §3.3).
     private static func withoutHTTP2(_ place: String, _ address: SocketAddress?) -> Finding {
         let end = address.map { " The address is \($0)." } ?? ""
         return Finding(
