@@ -31,6 +31,17 @@ struct UpstreamTLSTests {
         try await eventually("the upstream has told of every request") { upstream.requests.count == 6 }
     }
 
+    @Test(
+        "H3 HTTP/2 over TLS needs an agreement: an upstream that agrees on another version, or on none, gets no request",
+        arguments: ["", "no ALPN"])
+    func agreement(_ mode: String) async throws {
+        let upstream = try await TLSUpstream.start(mode: mode)
+        let lanyard = try await lanyard(upstream, upstream.trust + ", protocol: http2")
+        let answer = try await lanyard.get("/")
+        #expect(answer.status == 502 && answer.bodyText.contains("have no version of HTTP in common"), "\(answer.bodyText)")
+        #expect(upstream.requests.isEmpty)
+    }
+
     @Test("a later connection resumes the session", arguments: ["1.2 late", "late"])
     func resumes(_ mode: String) async throws {
         let upstream = try await TLSUpstream.start(mode: mode)

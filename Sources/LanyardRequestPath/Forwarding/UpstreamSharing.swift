@@ -93,11 +93,9 @@ extension UpstreamPool {
         becomeIdleIfUnused(connection)
     }
 
-    /// What the handshake has agreed on holds; without TLS, or without an agreement, what is configured.
+    /// What the handshake has agreed on holds; without TLS, what is configured.
     private func speaksHTTP2(_ connection: UpstreamConnection, for request: Acquisition) -> Bool {
-        if let session = connection.stream.tlsSession, !session.selectedProtocol.isEmpty {
-            return session.hasAgreedOnHTTP2
-        }
+        if let session = connection.stream.tlsSession { return session.hasAgreedOnHTTP2 }
         return mayShare(request) && target.settings.httpVersion == .http2
     }
 

@@ -30,10 +30,10 @@ package final class TLSClientContext: Sendable {
             }
         }
 
-        /// The upstream may choose this; empty: it has chosen nothing.
+        /// The upstream may choose this; empty: it has chosen nothing, which is not enough for HTTP/2 alone (RFC 9113 §3.3).
         func permits(_ selected: UnsafeBufferPointer<UInt8>) -> Bool {
             switch self {
-            case _ where selected.isEmpty: true
+            case .http1 where selected.isEmpty, .either where selected.isEmpty: true
             case .http1: selected.elementsEqual("http/1.1".utf8)
             case .http2: selected.elementsEqual("h2".utf8)
             case .either: selected.elementsEqual("http/1.1".utf8) || selected.elementsEqual("h2".utf8)
