@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-import bench
+import proxies
 from outages import NAMES, Service, start_envoy, start_lanyard
 
 LIFETIME = 300
@@ -138,7 +138,7 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     programs = {"lanyard": sys.argv[1], "envoy": sys.argv[2]}
-    print(f"Envoy {bench.envoy_version(sys.argv[2])}\n\n| case | Lanyard | Envoy | tokens sent after their end: Lanyard, Envoy |\n|---|---|---|---|")
+    print(f"Envoy {proxies.envoy_version(sys.argv[2])}\n\n| case | Lanyard | Envoy | tokens sent after their end: Lanyard, Envoy |\n|---|---|---|---|")
     for title, run in CASES.items():
         pair, found = run(programs)
         pair.stop()

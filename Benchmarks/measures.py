@@ -11,6 +11,7 @@ import threading
 import time
 
 import bench
+import proxies
 
 IDLE_CONNECTIONS = 1000
 STARTS = 30
@@ -44,7 +45,7 @@ def measure_idle(folder, program, cpu, load_cpu, chosen):
     setting, found = bench.Setting(f"{folder}/idle", folder), {}
     upstream = bench.start_upstream(setting, load_cpu)
     try:
-        for target in [*bench.peers(setting), bench.lanyard(setting, program)]:
+        for target in [*proxies.peers(setting), proxies.lanyard(setting, program)]:
             started = start(target, setting, cpu)
             try:
                 time.sleep(REST_SECONDS)
@@ -101,7 +102,7 @@ class Rotation:
         endpoint = f"http://127.0.0.1:{self.server.server_port}/token"
         identity = (f'{{oauth2: {{endpoints: {{token: "{endpoint}"}}, client_id: bench, '
                     f'client_secret_file: {secret}}}}}')
-        target = bench.lanyard(self.setting, program, identity=identity, login=", login: {client_credentials: {}}")
+        target = proxies.lanyard(self.setting, program, identity=identity, login=", login: {client_credentials: {}}")
         self.programs.append(start(target, self.setting, cpu))
         bench.load(folder, target.port, "c16", "-n", 100, cpu=load_cpu)
 

@@ -21,7 +21,7 @@ struct connection {
     char head[HEAD_MAX];
 };
 
-static char zeros[BODY_MAX], input[READ_MAX], expected[512];
+static char zeros[BODY_MAX], input[READ_MAX], expected[1024];
 static unsigned long newest;
 
 static void end(struct connection *c) {
