@@ -38,6 +38,16 @@ static size_t class_of(size_t size) {
 
 static size_t room_of(size_t class) { return (class + 1) * CLASS_BYTES + BLOCK_HEAD; }
 
+#ifdef LANYARD_H2_COUNTED
+/* Of the thread: a test that makes and frees a session on one thread sees what it has left behind. */
+static _Thread_local size_t bytes_in_use;
+#define COUNT(bytes) (bytes_in_use += (bytes))
+size_t lanyard_h2_bytes_in_use(void) { return bytes_in_use; }
+#else
+#define COUNT(bytes) ((void)0)
+size_t lanyard_h2_bytes_in_use(void) { return 0; }
+#endif
+
 void *lanyard_h2_take(size_t size, int zeroed) {
     size_t class = class_of(size);
     uint8_t *block;
@@ -52,6 +62,7 @@ void *lanyard_h2_take(size_t size, int zeroed) {
     }
     if (!block) return NULL;
     memcpy(block, &size, sizeof size);
+    COUNT(size);
     return block + BLOCK_HEAD;
 }
 
@@ -60,6 +71,7 @@ void lanyard_h2_drop(void *bytes) {
     uint8_t *block = (uint8_t *)bytes - BLOCK_HEAD;
     size_t size;
     memcpy(&size, block, sizeof size);
+    COUNT(0 - size);
     if (size <= WIPED_MAX) explicit_bzero(bytes, size);
     size_t class = class_of(size);
     if (class >= CLASSES || spares[class].bytes + room_of(class) > KEPT_BYTES_MAX) {

@@ -101,6 +101,8 @@ void lanyard_h2_free_workspace(lanyard_h2_workspace *workspace);
 lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits);
 void lanyard_h2_free(lanyard_h2 *session);
 nghttp2_session *lanyard_h2_session(lanyard_h2 *session);
+/* Bytes that sessions have taken on this thread and not given back. For tests: 0 in release builds. */
+size_t lanyard_h2_bytes_in_use(void);
 
 /* Reads bytes. 0, or the codec's error: the connection ends. The events are valid until the next call with this workspace. */
 int lanyard_h2_receive(lanyard_h2 *session, lanyard_h2_workspace *workspace, const uint8_t *bytes, size_t count);

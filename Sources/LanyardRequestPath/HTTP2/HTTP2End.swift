@@ -1,6 +1,6 @@
 /// Why Lanyard ends a client's connection of HTTP/2 by a GOAWAY with an error: what its client has passed (H37 to H42). The value is
 /// GOAWAY's debug data and the log's reason.
-enum HTTP2End: String, CaseIterable {
+package enum HTTP2End: String, CaseIterable {
     /// Streams that were reset, or whose reset the client has provoked.
     case resets
     /// PING, SETTINGS, PRIORITY, unknown frames, DATA without bytes.
@@ -15,5 +15,5 @@ enum HTTP2End: String, CaseIterable {
     /// Bytes that are no HTTP/2.
     case malformed
 
-    var code: HTTP2Session.Code { self == .malformed ? .protocolError : .enhanceYourCalm }
+    package var code: HTTP2Session.Code { self == .malformed ? .protocolError : .enhanceYourCalm }
 }

@@ -6,9 +6,9 @@ import LanyardSettings
 /// is judged elsewhere.
 ///
 /// It does no I/O. Belongs to a connection, which checks the queue.
-final class HTTP2Session {
+package final class HTTP2Session {
     /// What the session announces, and holds its peer to.
-    struct Limits {
+    package struct Limits {
         let streamsMax: Int
         let streamWindow: Int
         let connectionWindow: Int
@@ -20,7 +20,7 @@ final class HTTP2Session {
         private static let windowMax = Int(Int32.max)
 
         /// - Parameter heads: of the peer's messages.
-        init(_ settings: HTTP2Settings, _ heads: HeadLimits) {
+        package init(_ settings: HTTP2Settings, _ heads: HeadLimits) {
             streamsMax = settings.streamsMax
             streamWindow = settings.streamWindow
             // Stalled streams do not stop others (H19).
@@ -31,7 +31,7 @@ final class HTTP2Session {
     }
 
     /// Why a stream ends before its end (RFC 9113 §7).
-    enum Code: UInt32 {
+    package enum Code: UInt32 {
         case noError = 0
         case protocolError = 1
         case internalError = 2
@@ -45,12 +45,12 @@ final class HTTP2Session {
     private let codec: OpaquePointer
 
     /// Which end of the connection it is.
-    enum Side { case server, client }
+    package enum Side { case server, client }
 
     /// nil: there is no memory.
     ///
     /// - Parameter isSecure: the bytes are TLS's.
-    init?(_ side: Side, within limits: Limits, isSecure: Bool) {
+    package init?(_ side: Side, within limits: Limits, isSecure: Bool) {
         var raw = lanyard_h2_limits()
         raw.is_secure = isSecure ? 1 : 0
         raw.is_server = side == .server ? 1 : 0
@@ -71,14 +71,14 @@ final class HTTP2Session {
     /// Reads bytes. The events are in the workspace until its next use.
     ///
     /// - Returns: false: the connection must end, as `failureEnd` says.
-    func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
+    package func receive(_ bytes: UnsafeRawBufferPointer, in workspace: HTTP2Workspace) -> Bool {
         // Without bytes, too: the events of the call before may be another session's.
         let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
         return lanyard_h2_receive(raw, workspace.raw, base, bytes.count) == 0
     }
 
     /// How the connection ends if `receive` has failed.
-    var failureEnd: HTTP2End {
+    package var failureEnd: HTTP2End {
         switch lanyard_h2_failure(raw) {
         case LANYARD_H2_LIST_TOO_LONG: .headerList
         case LANYARD_H2_TOO_MANY_CONTINUATIONS: .continuations
@@ -87,24 +87,24 @@ final class HTTP2Session {
     }
 
     /// The rest of a head is to come.
-    var isWithinHead: Bool { lanyard_h2_is_within_head(raw) != 0 }
+    package var isWithinHead: Bool { lanyard_h2_is_within_head(raw) != 0 }
 
     /// The frames since the last call.
-    func takeCounts() -> lanyard_h2_counts { lanyard_h2_take_counts(raw) }
+    package func takeCounts() -> lanyard_h2_counts { lanyard_h2_take_counts(raw) }
 
     /// The owner comes with each further event of the stream, and with its end. Each head that has come gets one.
     ///
     /// - Parameter owner: not retained; nil: the stream is of no interest.
     /// - Returns: false: the stream is closed already.
-    func adopt(_ stream: Int32, by owner: UnsafeMutableRawPointer?) -> Bool {
+    package func adopt(_ stream: Int32, by owner: UnsafeMutableRawPointer?) -> Bool {
         lanyard_h2_adopt(raw, stream, owner) != 0
     }
 
     /// Streams for `takeClosed`.
-    var closedCount: Int { lanyard_h2_closed_count(raw) }
+    package var closedCount: Int { lanyard_h2_closed_count(raw) }
 
     /// The owner of a stream that has closed, and the code with which; nil: there is none.
-    func takeClosed() -> (owner: UnsafeMutableRawPointer, code: UInt32)? {
+    package func takeClosed() -> (owner: UnsafeMutableRawPointer, code: UInt32)? {
         var code: UInt32 = 0
         guard let owner = lanyard_h2_take_closed(raw, &code) else { return nil }
         return (owner, code)
@@ -113,13 +113,13 @@ final class HTTP2Session {
     // MARK: Windows
 
     /// Bytes of a body have left: the peer may send as many more. On a stream that has closed, as many on the connection.
-    func consume(_ count: Int, of stream: Int32) {
+    package func consume(_ count: Int, of stream: Int32) {
         guard count > 0 else { return }
         if nghttp2_session_consume(codec, stream, count) != 0 { consume(count) }
     }
 
     /// Bytes of a body were dropped with their stream.
-    func consume(_ count: Int) { if count > 0 { _ = nghttp2_session_consume_connection(codec, count) } }
+    package func consume(_ count: Int) { if count > 0 { _ = nghttp2_session_consume_connection(codec, count) } }
 
     // MARK: What is sent
 
@@ -127,7 +127,7 @@ final class HTTP2Session {
     ///
     /// - Parameter source: of its body, at a place that stays until the stream is closed; nil: the stream ends with the head.
     /// - Returns: false: the stream is closed, or there is no memory.
-    func respond(
+    package func respond(
         _ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>, _ source: UnsafeMutablePointer<lanyard_h2_source>?
     ) -> Bool { lanyard_h2_submit_response(raw, stream, fields.baseAddress, fields.count, source) == 0 }
 
@@ -137,7 +137,7 @@ final class HTTP2Session {
     ///   - source: as in `respond`.
     ///   - owner: as in `adopt`.
     /// - Returns: the stream; nil: the connection takes none any more, or there is no memory.
-    func request(
+    package func request(
         _ fields: UnsafeBufferPointer<nghttp2_nv>, _ source: UnsafeMutablePointer<lanyard_h2_source>?,
         by owner: UnsafeMutableRawPointer
     ) -> Int32? {
@@ -146,49 +146,49 @@ final class HTTP2Session {
     }
 
     /// No request is to be sent soon: the token of the last one does not stay.
-    func forgetToken() { lanyard_h2_forget_literal(raw) }
+    package func forgetToken() { lanyard_h2_forget_literal(raw) }
 
     /// The peer may take further requests: it has sent no GOAWAY, and numbers of streams are left.
-    var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
+    package var takesRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
 
     /// Streams that the peer allows at once; 100 before its first SETTINGS (H26).
-    var peerStreamsMax: Int {
+    package var peerStreamsMax: Int {
         Int(nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
 
     /// Bytes of a list of fields that the peer takes (RFC 9113 §6.5.2).
-    var peerListBytesMax: Int {
+    package var peerListBytesMax: Int {
         Int(nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE))
     }
 
     /// Submits an interim response.
-    func respondInterim(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
+    package func respondInterim(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
         nghttp2_submit_headers(
             codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, nil, fields.baseAddress, fields.count, nil) == 0
     }
 
     /// Submits a trailer section. Its body has ended.
-    func submitTrailers(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
+    package func submitTrailers(_ stream: Int32, _ fields: UnsafeBufferPointer<nghttp2_nv>) -> Bool {
         nghttp2_submit_trailer(codec, stream, fields.baseAddress, fields.count) == 0
     }
 
     /// The source of the stream has more bytes, or its end.
-    func resume(_ stream: Int32) { _ = nghttp2_session_resume_data(codec, stream) }
+    package func resume(_ stream: Int32) { _ = nghttp2_session_resume_data(codec, stream) }
 
-    func reset(_ stream: Int32, _ code: Code) {
+    package func reset(_ stream: Int32, _ code: Code) {
         _ = nghttp2_submit_rst_stream(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code.rawValue)
     }
 
-    func ping() { _ = nghttp2_submit_ping(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil) }
+    package func ping() { _ = nghttp2_submit_ping(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil) }
 
     /// Announces that the connection will end, and counts further streams until `refuseStreams` (RFC 9113 §6.8).
-    func announceEnd() { _ = nghttp2_submit_shutdown_notice(codec) }
+    package func announceEnd() { _ = nghttp2_submit_shutdown_notice(codec) }
 
     /// The latest stream of the peer.
-    var lastStream: Int32 { nghttp2_session_get_last_proc_stream_id(codec) }
+    package var lastStream: Int32 { nghttp2_session_get_last_proc_stream_id(codec) }
 
     /// No stream beyond the latest one is processed.
-    func refuseStreams() {
+    package func refuseStreams() {
         _ = nghttp2_submit_goaway(
             codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(codec),
             Code.noError.rawValue, nil, 0)
@@ -197,7 +197,7 @@ final class HTTP2Session {
     /// Sends a GOAWAY. The caller feeds no further bytes, and closes behind it.
     ///
     /// - Parameter reason: its debug data; ASCII.
-    func goAway(_ code: Code, _ reason: String) {
+    package func goAway(_ code: Code, _ reason: String) {
         var reason = reason
         reason.withUTF8 {
             _ = nghttp2_submit_goaway(
@@ -207,15 +207,15 @@ final class HTTP2Session {
     }
 
     /// Something may still be read or sent.
-    var isLive: Bool { nghttp2_session_want_read(codec) != 0 || nghttp2_session_want_write(codec) != 0 }
+    package var isLive: Bool { nghttp2_session_want_read(codec) != 0 || nghttp2_session_want_write(codec) != 0 }
 
     /// Room that a frame needs.
-    static let frameBytesMax = Int(LANYARD_H2_FRAME_MAX)
+    package static let frameBytesMax = Int(LANYARD_H2_FRAME_MAX)
 
     /// Makes frames of what was submitted.
     ///
     /// - Returns: bytes; nil: the codec has failed. Fewer than `frameBytesMax` are left of the room, or nothing is left to be sent.
-    func produce(into room: UnsafeMutableRawBufferPointer) -> Int? {
+    package func produce(into room: UnsafeMutableRawBufferPointer) -> Int? {
         guard let base = room.baseAddress else { return 0 }
         let count = lanyard_h2_produce(raw, base.assumingMemoryBound(to: UInt8.self), room.count)
         return count >= 0 ? count : nil
@@ -224,11 +224,11 @@ final class HTTP2Session {
 
 /// Memory that the sessions of one shard use in turn: the events of the latest `receive`, and the text of their heads. Belongs to the
 /// shard's queue, which its users check.
-final class HTTP2Workspace {
+package final class HTTP2Workspace {
     fileprivate let raw: OpaquePointer
 
     /// nil: there is no memory.
-    init?() {
+    package init?() {
         guard let raw = lanyard_h2_new_workspace() else { return nil }
         self.raw = raw
     }
@@ -236,7 +236,7 @@ final class HTTP2Workspace {
     deinit { lanyard_h2_free_workspace(raw) }
 
     /// The events of the latest `receive`. Valid until the next one.
-    var events: UnsafeMutableBufferPointer<lanyard_h2_event> {
+    package var events: UnsafeMutableBufferPointer<lanyard_h2_event> {
         var count = 0
         let first = lanyard_h2_events(raw, &count)
         return UnsafeMutableBufferPointer(start: count > 0 ? first : nil, count: count)
@@ -245,12 +245,12 @@ final class HTTP2Workspace {
 
 extension lanyard_h2_event {
     /// The place in the list of the head that has begun the stream; nil: an earlier list had it.
-    var headPlace: Int? { head == -1 ? nil : Int(head) }
+    package var headPlace: Int? { head == -1 ? nil : Int(head) }
 
-    enum Known { case head, trailers, data, end, settings, pingAcknowledged, goAway }
+    package enum Known { case head, trailers, data, end, settings, pingAcknowledged, goAway }
 
     /// What the event is.
-    var known: Known {
+    package var known: Known {
         switch kind {
         case LANYARD_H2_HEAD: .head
         case LANYARD_H2_TRAILERS: .trailers
@@ -264,7 +264,7 @@ extension lanyard_h2_event {
     }
 
     /// A part of a message.
-    var isMessage: Bool {
+    package var isMessage: Bool {
         switch known {
         case .head, .trailers, .data, .end: true
         case .settings, .pingAcknowledged, .goAway: false
@@ -275,14 +275,14 @@ extension lanyard_h2_event {
     var isBody: Bool { kind == LANYARD_H2_DATA || kind == LANYARD_H2_END }
 
     /// The peer's direction of the stream ends with it.
-    var ends: Bool { flags & UInt32(LANYARD_H2_ENDS) != 0 }
+    package var ends: Bool { flags & UInt32(LANYARD_H2_ENDS) != 0 }
     /// The head is longer than the session allows.
-    var isTooLarge: Bool { flags & UInt32(LANYARD_H2_TOO_LARGE) != 0 }
+    package var isTooLarge: Bool { flags & UInt32(LANYARD_H2_TOO_LARGE) != 0 }
     /// The scheme is not that of the connection.
-    var hasOtherScheme: Bool { flags & UInt32(LANYARD_H2_OTHER_SCHEME) != 0 }
+    package var hasOtherScheme: Bool { flags & UInt32(LANYARD_H2_OTHER_SCHEME) != 0 }
     /// Its sender has forbidden to index some of its fields.
-    var isNeverIndexed: Bool { flags & UInt32(LANYARD_H2_NEVER_INDEXED) != 0 }
+    package var isNeverIndexed: Bool { flags & UInt32(LANYARD_H2_NEVER_INDEXED) != 0 }
     /// The head cannot be a request's.
-    var isMalformed: Bool { flags & UInt32(LANYARD_H2_MALFORMED) != 0 }
-    var content: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: bytes, count: count) }
+    package var isMalformed: Bool { flags & UInt32(LANYARD_H2_MALFORMED) != 0 }
+    package var content: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: bytes, count: count) }
 }
