@@ -52,14 +52,8 @@ static int passes(lanyard_h2 *session, frame_header header) {
         counts->controls++;
         if (header.stream == 0) return 0;
         break;
-    case NGHTTP2_RST_STREAM:
-        /* A server may end each of our requests so, once, also behind the end of its response, when the codec has forgotten the
-           stream (H23, H42). */
-        if (session->reset_credit > 0)
-            session->reset_credit--;
-        else
-            counts->resets++;
-        break;
+    /* `on_frame` counts it: the codec may refuse what came before. */
+    case NGHTTP2_RST_STREAM: break;
     case NGHTTP2_WINDOW_UPDATE: counts->window_updates++; break;
     case NGHTTP2_SETTINGS:
     case NGHTTP2_PING:
@@ -109,6 +103,8 @@ int lanyard_h2_feed(lanyard_h2 *session, const uint8_t *bytes, size_t count) {
         if (code == 0) code = feed_run(session, session->header, HEADER_BYTES);
     }
     int fed = feed_run(session, bytes + start, place - start);
+    /* What the codec refuses came before the frame that is refused here. */
+    if (fed != 0 && session->failure == LANYARD_H2_TOO_MANY_CONTINUATIONS) session->failure = LANYARD_H2_MALFORMED_BYTES;
     return code != 0 ? code : fed;
 }
 
@@ -131,6 +127,14 @@ static int on_frame(nghttp2_session *raw, const nghttp2_frame *frame, void *cont
             event = lanyard_h2_add_event(session, LANYARD_H2_END, frame->hd.stream_id);
         if (!event) return NGHTTP2_ERR_CALLBACK_FAILURE;
         event->flags |= LANYARD_H2_ENDS;
+        return 0;
+    case NGHTTP2_RST_STREAM:
+        /* A server may end each of our requests so, once, also behind the end of its response, when the codec has forgotten the
+           stream (H23, H42). */
+        if (session->reset_credit > 0)
+            session->reset_credit--;
+        else
+            session->counts.resets++;
         return 0;
     case NGHTTP2_SETTINGS:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK) return 0;
