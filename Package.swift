@@ -12,6 +12,11 @@ let strict: [SwiftSetting] = [
 /// it is optimised.
 let isFuzzing = Context.environment["LANYARD_FUZZ"] != nil
 let fuzzed: [SwiftSetting] = isFuzzing ? [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])] : []
+/// The shim of the HTTP/2 codec counts its memory for the tests, which are built for debugging, and for the fuzzing.
+let codec: [CSetting] =
+    isFuzzing
+    ? [.unsafeFlags(["-fsanitize=fuzzer-no-link"]), .define("LANYARD_H2_COUNTED")]
+    : [.define("LANYARD_H2_COUNTED", .when(configuration: .debug))]
 
 /// A text of the environment that the build holds, if it has only such characters.
 func given(_ name: String, _ isAllowed: (Character) -> Bool) -> [CSetting] {
@@ -92,7 +97,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // libcurl is loaded at its first use (late.h).
         .target(name: "CCurl", dependencies: ["CLinux"]),
-        .target(name: "CNGHTTP2", linkerSettings: [.linkedLibrary("nghttp2")]),
+        .target(name: "CNGHTTP2", cSettings: codec, linkerSettings: [.linkedLibrary("nghttp2")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
         // The modules of the program (docs/design/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
@@ -184,7 +189,8 @@ let package = Package(
         .target(
             name: "FuzzHeads",
             dependencies: [
-                "CLinux", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
+                "CLinux", "CNGHTTP2", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity",
+                "LanyardRequestPath",
                 "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
             ],
             path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed

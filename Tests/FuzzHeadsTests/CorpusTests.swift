@@ -25,7 +25,8 @@ import Testing
         let target = head.target()
         let inputs = try Corpus.inputs(of: head)
         var random = SeededGenerator(0x1a57)
-        for _ in 0..<(head == .yaml || head == .tls ? 300 : 2000) {
+        let isSlow = [.yaml, .tls, .http2Client, .http2Upstream].contains(head)
+        for _ in 0..<(isSlow ? 300 : 2000) {
             guard let first = inputs.randomElement(using: &random), let second = inputs.randomElement(using: &random)
             else {
                 break

@@ -3,6 +3,8 @@ import LanyardRequestPath
 /// The fuzz heads, by the names of their corpora.
 package enum FuzzHead: String, CaseIterable, Sendable {
     case request, response, chunked, target, challenge, yaml, json, store, tls, number
+    case http2Client = "http2-client"
+    case http2Upstream = "http2-upstream"
 
     /// The reader and its promises.
     package func target() -> any FuzzTarget {
@@ -17,6 +19,8 @@ package enum FuzzHead: String, CaseIterable, Sendable {
         case .store: StoreFuzz()
         case .tls: TLSFuzz()
         case .number: NumberFuzz()
+        case .http2Client: HTTP2Fuzz(.server)
+        case .http2Upstream: HTTP2Fuzz(.client)
         }
     }
 }
