@@ -64,7 +64,7 @@ public final class EventLoop: Sendable {
     private nonisolated(unsafe) var forgotten: [Unmanaged<Watcher>] = []
     private nonisolated(unsafe) var deadlines = DeadlineHeap()
     private nonisolated(unsafe) var armed = Instant.never
-    private nonisolated(unsafe) var deferred: [Watcher] = []
+    private nonisolated(unsafe) var deferred = DeferredWatchers()
     #if DEBUG
     /// The loop's own time, which tests move.
     let time = LoopTime()
@@ -405,14 +405,9 @@ public final class EventLoop: Sendable {
 
     private func resumeDeferred() -> Bool {
         guard !deferred.isEmpty else { return false }
-        var watchers: [Watcher] = []
-        if deferred.count <= Self.resumedMax {
-            swap(&watchers, &deferred)
-        } else {
-            watchers = Array(deferred.prefix(Self.resumedMax))
-            deferred.removeFirst(Self.resumedMax)
-        }
+        let watchers = deferred.take(upTo: Self.resumedMax)
         for watcher in watchers { watcher.resume() }
+        deferred.keep(watchers)
         return true
     }
 
