@@ -78,7 +78,7 @@ def load(folder, port, name, _flag, requests, cpu=None):
     scenario = SCENARIOS[name]
     pinned = ["taskset", "-c", str(cpu)] if cpu is not None and bench.find("taskset") else []
     upload = ["-d", f"{folder}/bodies/{scenario.upload}"] if scenario.upload else []
-    command = [bench.find("h2load"), "-t", "1", "-n", str(requests), *scenario.load.split(), *upload,
+    command = [bench.find("h2load"), "-t", "1", "-N", "60", "-n", str(requests), *scenario.load.split(), *upload,
                f"http://127.0.0.1:{port}/{scenario.path}"]
     output = subprocess.run([*pinned, *command], capture_output=True, text=True, check=False).stdout
     seconds = re.search(r"^finished in ([\d.]+)(m?)s", output, re.M)
