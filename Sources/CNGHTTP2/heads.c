@@ -5,7 +5,8 @@
 #include "internal.h"
 
 void lanyard_h2_forget_head(lanyard_h2 *session) {
-    nghttp2_rcbuf **all[] = {&session->method, &session->scheme, &session->path, &session->authority, &session->status};
+    nghttp2_rcbuf **all[] = {&session->method,    &session->scheme,   &session->path,
+                             &session->authority, &session->protocol, &session->status};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
         if (*all[index]) nghttp2_rcbuf_decref(*all[index]);
         *all[index] = NULL;
@@ -90,6 +91,14 @@ static nghttp2_vec vector(nghttp2_rcbuf *buffer) {
     return buffer ? nghttp2_rcbuf_get_buf(buffer) : none;
 }
 
+static int write_text(lanyard_h2_workspace *work, const char *text) { return lanyard_h2_write(work, text, strlen(text)); }
+
+/* What makes the head of an extended CONNECT a request for an upgrade. 0: there is no memory. */
+static int write_upgrade(lanyard_h2_workspace *work, nghttp2_vec protocol) {
+    return write_text(work, "upgrade: ") && lanyard_h2_write(work, protocol.base, protocol.len) &&
+           write_text(work, "\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n");
+}
+
 /* The pseudo-fields as a start line and `Host`. 0: there is no memory. */
 static int write_start(lanyard_h2 *session) {
     if (session->has_start_line) return 1;
@@ -104,22 +113,25 @@ static int write_start(lanyard_h2 *session) {
         return lanyard_h2_write(work, "HTTP/1.1 ", 9) && lanyard_h2_write(work, status.base, status.len) &&
                lanyard_h2_write(work, " \r\n", 3);
     }
-    nghttp2_vec method = vector(session->method), path = vector(session->path);
+    nghttp2_vec method = vector(session->method), path = vector(session->path), protocol = vector(session->protocol);
     /* CONNECT has the authority alone. */
     if (!session->path) path = authority;
     nghttp2_vec scheme = vector(session->scheme);
     size_t scheme_length = session->limits.is_secure ? 5 : 4;
     if (session->scheme && (scheme.len != scheme_length || strncasecmp((const char *)scheme.base, "https", scheme_length)))
         session->head_flags |= LANYARD_H2_OTHER_SCHEME;
-    if (!is_word(method) || !is_word(path) || (session->authority && !is_word(authority)))
+    if (!is_word(method) || !is_word(path) || (session->authority && !is_word(authority)) ||
+        (session->protocol && !is_word(protocol)))
         session->head_flags |= LANYARD_H2_MALFORMED;
     if (session->head_flags) return 1;
+    /* The codec permits no other method with a protocol (RFC 8441 section 4). */
+    if (session->protocol) method = (nghttp2_vec){(uint8_t *)"GET", 3};
     if (!lanyard_h2_write(work, method.base, method.len) || !lanyard_h2_write(work, " ", 1) ||
         !lanyard_h2_write(work, path.base, path.len) || !lanyard_h2_write(work, " HTTP/1.1\r\n", 11))
         return 0;
     if (!session->authority) return 1;
     return lanyard_h2_write(work, "host: ", 6) && lanyard_h2_write(work, authority.base, authority.len) &&
-           lanyard_h2_write(work, "\r\n", 2);
+           lanyard_h2_write(work, "\r\n", 2) && (!session->protocol || write_upgrade(work, protocol));
 }
 
 static int keep(nghttp2_rcbuf **place, nghttp2_rcbuf *value) {
@@ -133,6 +145,7 @@ static int add_pseudo_field(lanyard_h2 *session, nghttp2_vec name, nghttp2_rcbuf
     if (name.len == 7 && memcmp(name.base, ":method", 7) == 0) return keep(&session->method, value);
     if (name.len == 7 && memcmp(name.base, ":scheme", 7) == 0) return keep(&session->scheme, value);
     if (name.len == 5 && memcmp(name.base, ":path", 5) == 0) return keep(&session->path, value);
+    if (name.len == 9 && memcmp(name.base, ":protocol", 9) == 0) return keep(&session->protocol, value);
     if (name.len == 10 && memcmp(name.base, ":authority", 10) == 0) return keep(&session->authority, value);
     if (name.len == 7 && memcmp(name.base, ":status", 7) == 0) return keep(&session->status, value);
     return 0;
@@ -175,6 +188,8 @@ static int add_field(
     if (!write_start(session)) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!is_word(name) || memchr(name.base, ':', name.len) || !is_line(value)) session->head_flags |= LANYARD_H2_MALFORMED;
     if (session->head_flags) return 0;
+    /* The key is this side's, since the other one has none (RFC 8441 section 5). */
+    if (session->protocol && name.len == 17 && memcmp(name.base, "sec-websocket-key", 17) == 0) return 0;
     if (name.len == 6 && memcmp(name.base, "cookie", 6) == 0)
         return add_crumb(work, value) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
     if (session->authority && name.len == 4 && memcmp(name.base, "host", 4) == 0) {
@@ -205,7 +220,8 @@ int lanyard_h2_end_head(lanyard_h2 *session, const nghttp2_frame *frame) {
     lanyard_h2_event *event = lanyard_h2_add_event(session, is_trailers ? LANYARD_H2_TRAILERS : LANYARD_H2_HEAD, frame->hd.stream_id);
     if (!event) return NGHTTP2_ERR_CALLBACK_FAILURE;
     event->flags = session->head_flags | (frame->hd.flags & NGHTTP2_FLAG_END_STREAM ? LANYARD_H2_ENDS : 0) |
-                   (session->is_never_indexed ? LANYARD_H2_NEVER_INDEXED : 0);
+                   (session->is_never_indexed ? LANYARD_H2_NEVER_INDEXED : 0) |
+                   (session->protocol ? LANYARD_H2_CONNECT : 0);
     event->bytes = (const uint8_t *)(uintptr_t)session->head_start;
     event->count = work->text_count - session->head_start;
     session->is_reading_head = 0;

@@ -77,7 +77,7 @@ struct lanyard_h2 {
     size_t partial_text, partial_cookie;
     lanyard_h2_closed *closed;
     size_t closed_count, closed_capacity;
-    nghttp2_rcbuf *method, *scheme, *path, *authority, *status;
+    nghttp2_rcbuf *method, *scheme, *path, *authority, *protocol, *status;
 };
 
 /* memory.c */

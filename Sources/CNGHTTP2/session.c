@@ -26,12 +26,14 @@ static nghttp2_option *new_options(void) {
 
 static int submit_settings(lanyard_h2 *session) {
     const lanyard_h2_limits *limits = &session->limits;
-    nghttp2_settings_entry entries[5];
+    nghttp2_settings_entry entries[6];
     size_t count = 0;
     if (limits->is_server) {
         /* The codec would end the connection of a client that opens one more: `announce` writes the limit over this. */
         entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS_UNLIMITED};
         entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1};
+        if (limits->takes_connect)
+            entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
     } else {
         entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
     }

@@ -76,6 +76,8 @@ package struct ListenerSettings: Equatable, Sendable {
     package var address: Address
     /// nil: both; without TLS HTTP/2 on loopback and unix addresses alone.
     package var protocols: Protocols?
+    /// `websocket_over_http2`.
+    package var bridgesWebSocket = false
     /// nil: clients speak plain HTTP.
     package var tls: TLS?
     /// `host:port` values that a request may name; nil is the default: the bound address and `localhost`, each with the

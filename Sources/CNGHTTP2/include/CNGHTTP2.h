@@ -33,6 +33,8 @@ enum {
     LANYARD_H2_OTHER_SCHEME = 8,
     /* The sender has forbidden to index some of its fields. */
     LANYARD_H2_NEVER_INDEXED = 16,
+    /* An extended CONNECT (RFC 8441), written as the upgrade that it stands for, with a key of zeros. */
+    LANYARD_H2_CONNECT = 32,
 };
 
 /* No head of the same list. */
@@ -92,6 +94,8 @@ typedef struct {
     /* Announced: bytes of a header list, each field with 32 more. Four times that ends the connection. */
     uint32_t list_bytes_max;
     uint32_t list_fields_max;
+    /* Extended CONNECT is announced; else the codec refuses it. */
+    int takes_connect;
 } lanyard_h2_limits;
 
 lanyard_h2_workspace *lanyard_h2_new_workspace(void);

@@ -32,6 +32,7 @@ extension ConfigurationBuilder {
                     section.place("protocols"), "\(shown).protocols is empty", remedy: "remove it for all protocols")
             }
         }
+        readWebSocket(&listener, section, shown: shown)
         listener.tls = tls(section, shown: shown)
         if var tls = listener.tls {
             limits.fill(&tls.certificateBytesMax, "certificate_bytes_max")
@@ -46,6 +47,25 @@ extension ConfigurationBuilder {
         case .activated: checkActivatedSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
+    }
+
+    /// `websocket_over_http2`, which needs clients of HTTP/2.
+    private mutating func readWebSocket(
+        _ listener: inout ListenerSettings, _ section: ConfigurationSection, shown: String
+    ) {
+        section.fill(&listener.bridgesWebSocket, "websocket_over_http2")
+        guard listener.bridgesWebSocket, !section.isUnread("protocols") else { return }
+        let place = section.place("websocket_over_http2")
+        var speaksHTTP2 = true
+        if let protocols = listener.protocols {
+            speaksHTTP2 = protocols.http2
+        } else if case .tcp(let host, _) = listener.address, !section.has("tls") {
+            speaksHTTP2 = AddressText.reach(host) == .loopback
+        }
+        guard !speaksHTTP2 else { return }
+        reportError(
+            place, "\(shown).websocket_over_http2: clients of this listener do not speak HTTP/2",
+            remedy: "\(place.adding("http2 to protocols", to: "listeners[]", flag: "--protocols")), or remove websocket_over_http2")
     }
 
     /// `capability_file`, `required_header` and `peers`: who may call.

@@ -42,6 +42,9 @@ package enum ConfigurationKeys {
             defaultDescription: "`[http1, http2]`; other addresses than loopback and unix without TLS `[http1]`",
             "Protocols that clients may speak: with TLS they agree by ALPN, without it HTTP/2 begins by its preface."),
         .init(
+            "listeners[].websocket_over_http2", .value(.boolean), "false",
+            "Announces extended CONNECT (RFC 8441) to clients of HTTP/2, and makes it an HTTP/1.1 upgrade towards the upstream."),
+        .init(
             "listeners[].allowed_hosts", .values(.listedHost),
             defaultDescription: "the bound address and localhost, each with the port",
             "`Host` values that a request may name; a wildcard address needs the list. Unix sockets accept any."),

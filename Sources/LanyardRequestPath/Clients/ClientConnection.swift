@@ -116,7 +116,7 @@ package final class ClientConnection: Watcher, @unchecked Sendable {
                 share -= readHead()
             case .exchange:
                 switch exchange.wantedInput {
-                case .none: return
+                case .none, .tunnel: return
                 case .body:
                     share -= readBody()
                     if exchange.isPaused { return }

@@ -9,6 +9,8 @@ final class ClientStream: ListedStream {
     private enum State {
         /// The exchange has it.
         case open
+        /// The codec has closed it, both sides have ended in order, and the upstream of its tunnel has not taken all of it.
+        case delivering
         /// The exchange has ended it; some of it may still be queued.
         case ended
         /// The codec has closed it.
@@ -74,7 +76,14 @@ final class ClientStream: ListedStream {
     var isClosed: Bool { state == .closed }
     func close() { state = .closed }
     /// The exchange still has it.
-    var isOpen: Bool { state == .open }
+    var isOpen: Bool { state == .open || state == .delivering }
+
+    /// The codec has closed it. Whether its tunnel continues, because bytes of the client have not left for the upstream.
+    func outlivesClose() -> Bool {
+        guard exchange.state.isTunnel, state == .open, hasInputEnded, isFinished else { return false }
+        state = .delivering
+        return true
+    }
 
     // MARK: The response
 
@@ -116,11 +125,23 @@ final class ClientStream: ListedStream {
             guard isSubmitted else { return .failed }
             if isAlone { output.endWithHead() }
         }
+        push(data, ends: ends, trailers, resumes: !begins && (!data.isEmpty || ends))
+        return .sent
+    }
+
+    /// Sends body bytes behind the head.
+    func send(_ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
+        guard state == .open else { return .failed }
+        push(data, ends: ends, nil, resumes: true)
+        return .sent
+    }
+
+    private func push(_ data: UnsafeRawBufferPointer, ends: Bool, _ trailers: StreamTrailers?, resumes: Bool) {
+        let receiver = held
         output.lend(data, ends: ends, trailers)
-        if !begins, !data.isEmpty || ends { receiver.session.resume(id) }
+        if resumes { receiver.session.resume(id) }
         receiver.frame()
         if output.keepRest() { receiver.noteStalled(self) }
-        return .sent
     }
 
     func sendInterim(_ fields: inout HTTP2FieldWriter) -> ClientSend {
@@ -164,6 +185,24 @@ final class ClientStream: ListedStream {
         held.noteOutput()
     }
 
+    /// The tunnel has ended.
+    ///
+    /// - Parameter resets: an orderly end would state that all bytes have come.
+    func endTunnel(_ end: Tunnel.End, resets: Bool) {
+        switch state {
+        case .open: break
+        case .delivering:
+            exchange.endStream()
+            state = .closed
+            return held.noteEnd(of: self)
+        case .ended, .closed: return
+        }
+        // The client's own direction may not have ended, though it has all of the other one.
+        if resets || end.isFailure && !hasInputEnded { return reset(end.code) }
+        if !output.hasEnd { _ = send(UnsafeRawBufferPointer(start: nil, count: 0), ends: true) }
+        self.end()
+    }
+
     // MARK: Progress of the client
 
     func restartProgress() { output.restartProgress() }
@@ -185,8 +224,18 @@ final class ClientStream: ListedStream {
     /// The trailers of the request have come, and with them its end.
     func receiveTrailers(_ text: UnsafeRawBufferPointer, fault: Problem?) {
         intake.hasEnded = true
-        guard state == .open, exchange.receiveTrailers(text, fault: fault) else { return }
+        guard state == .open else { return }
+        if exchange.input.head.traits.contains(.bridged) { return refuseTrailers() }
+        guard exchange.receiveTrailers(text, fault: fault) else { return }
         receive(UnsafeRawBufferPointer(start: nil, count: 0), ends: true)
+    }
+
+    /// A tunnel has none (RFC 9113 §8.5).
+    private func refuseTrailers() {
+        held.session.reset(id, .protocolError)
+        held.noteOutput()
+        state = .closed
+        exchange.handleClientReset()
     }
 
     /// Bytes have come, or the end.
@@ -202,7 +251,7 @@ final class ClientStream: ListedStream {
 
     /// Hands on what waits, as far as the exchange takes it.
     func deliver() {
-        guard !intake.isDelivering, state == .open else { return }
+        guard !intake.isDelivering, isOpen else { return }
         creditIfTaken()
         guard !intake.queue.isEmpty || hasInputEnded, exchange.wantedInput != .none else { return }
         guard !intake.queue.isEmpty else { return hand(on: UnsafeRawBufferPointer(start: nil, count: 0)) }

@@ -52,7 +52,8 @@ final class HTTP2Receiver {
 
     init?(of connection: ClientConnection) {
         let shard = connection.shard
-        let limits = shard.served.configuration.http2Limits
+        var limits = shard.served.configuration.http2Limits
+        limits.takesConnect = connection.exchange.rules.bridgesWebSocket
         guard let workspace = shard.memory.clientFrames.workspace(),
             let session = HTTP2Session(.server, within: limits, isSecure: connection.stream.isSecured)
         else { return nil }
@@ -169,7 +170,7 @@ final class HTTP2Receiver {
         shard.counters.http2.clients.beginStream()
         stream.exchange.connect(to: ClientSink(connection, stream: stream))
         stream.exchange.beginStream(
-            event.content, isWhole: event.ends, isNeverIndexed: event.isNeverIndexed, fault: Self.fault(of: event))
+            event.content, isWhole: event.ends, event.traits, fault: Self.fault(of: event))
         if let countMax = shard.limits.requestsPerConnectionMax, counts.requests >= countMax, end == .none {
             refuseStreams()
         }
@@ -186,10 +187,10 @@ final class HTTP2Receiver {
     private func removeClosed() {
         while let (owner, _) = session.takeClosed() {
             let stream = Unmanaged<ClientStream>.fromOpaque(owner).takeUnretainedValue()
-            guard stream.place >= 0 else { continue }
+            guard stream.place >= 0, !stream.outlivesClose() else { continue }
             stream.close()
             // Its client has reset it.
-            if stream.exchange.state.isHeadRead { stream.exchange.abandon() }
+            if stream.exchange.state.isHeadRead { stream.exchange.handleClientReset() }
             remove(stream)
         }
         guard streams.isEmpty, connection.state == .multiplexed else { return }
@@ -288,9 +289,11 @@ final class HTTP2Receiver {
     /// Streams whose response is in frames: one whose request has not come whole is ended by a reset that says no error (H23).
     private func endFinished() {
         guard !ending.isEmpty else { return }
+        // Tunnels that have outlived their streams.
+        for stream in ending where stream.isClosed { remove(stream) }
         ending.removeAll { stream in
-            guard stream.isFinished || stream.isClosed else { return false }
-            if !stream.hasInputEnded, !stream.isClosed { session.reset(stream.id, .noError) }
+            guard stream.isFinished else { return false }
+            if !stream.hasInputEnded { session.reset(stream.id, .noError) }
             return true
         }
     }

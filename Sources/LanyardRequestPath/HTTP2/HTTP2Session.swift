@@ -15,6 +15,8 @@ package final class HTTP2Session {
         /// Bytes of a list of fields, each with 32 more; four times that ends the connection (H37).
         let listBytesMax: Int
         let listFieldsMax: Int
+        /// Extended CONNECT is announced (RFC 8441 §3).
+        var takesConnect = false
 
         /// RFC 9113 §6.9.1.
         private static let windowMax = Int(Int32.max)
@@ -37,6 +39,7 @@ package final class HTTP2Session {
         case internalError = 2
         case refusedStream = 7
         case cancel = 8
+        case connectError = 10
         case enhanceYourCalm = 11
         case http11Required = 13
     }
@@ -59,6 +62,7 @@ package final class HTTP2Session {
         raw.connection_window = UInt32(clamping: limits.connectionWindow)
         raw.list_bytes_max = UInt32(clamping: limits.listBytesMax)
         raw.list_fields_max = UInt32(clamping: limits.listFieldsMax)
+        raw.takes_connect = limits.takesConnect ? 1 : 0
         guard let session = lanyard_h2_new(&raw) else { return nil }
         self.raw = session
         codec = lanyard_h2_session(session)
@@ -282,6 +286,12 @@ extension lanyard_h2_event {
     package var hasOtherScheme: Bool { flags & UInt32(LANYARD_H2_OTHER_SCHEME) != 0 }
     /// Its sender has forbidden to index some of its fields.
     package var isNeverIndexed: Bool { flags & UInt32(LANYARD_H2_NEVER_INDEXED) != 0 }
+    /// What its text does not say of a request.
+    var traits: RequestHead.Traits {
+        var traits: RequestHead.Traits = isNeverIndexed ? .neverIndexed : []
+        if flags & UInt32(LANYARD_H2_CONNECT) != 0 { traits.insert(.bridged) }
+        return traits
+    }
     /// The head cannot be a request's.
     package var isMalformed: Bool { flags & UInt32(LANYARD_H2_MALFORMED) != 0 }
     package var content: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: bytes, count: count) }

@@ -82,6 +82,8 @@ package struct RequestHead: Equatable, Sendable {
         /// A call of gRPC over HTTP/2, which needs trailers (gRPC over HTTP/2, "Requests"). That of browsers (`application/grpc-web`) does
         /// not.
         package static let grpc = Traits(rawValue: 2048)
+        /// An extended CONNECT (RFC 8441), written as the upgrade that it stands for.
+        package static let bridged = Traits(rawValue: 4096)
     }
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier

@@ -21,7 +21,7 @@ package final class ListenerRules: Sendable {
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
         callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil, isLoopback: Bool = false,
-        acceptsHTTP1: Bool = true, acceptsPreface: Bool = false
+        acceptsHTTP1: Bool = true, acceptsPreface: Bool = false, bridgesWebSocket: Bool = false
     ) {
         self.index = index
         self.hosts = hosts
@@ -31,6 +31,7 @@ package final class ListenerRules: Sendable {
         self.isLoopback = isLoopback
         self.acceptsHTTP1 = acceptsHTTP1
         self.acceptsPreface = acceptsPreface
+        self.bridgesWebSocket = bridgesWebSocket
         originTexts = allowedOrigins.map { Array($0.utf8) }
         origins = originTexts.compactMap { $0.withUnsafeBufferPointer { WebOrigin($0) } }
     }
@@ -52,7 +53,8 @@ package final class ListenerRules: Sendable {
             isLoopback: address.port != nil && Self.isLoopback(address.text),
             acceptsHTTP1: settings.protocols?.http1 ?? true,
             acceptsPreface: settings.tls == nil
-                && settings.protocols?.http2 ?? (address.port == nil || Self.isLoopback(address.text)))
+                && settings.protocols?.http2 ?? (address.port == nil || Self.isLoopback(address.text)),
+            bridgesWebSocket: settings.bridgesWebSocket)
     }
 
     private static func isLoopback(_ address: String) -> Bool {
@@ -65,6 +67,8 @@ package final class ListenerRules: Sendable {
     /// Clients without TLS may begin HTTP/2 by its preface (H1).
     let acceptsPreface: Bool
     let acceptsHTTP1: Bool
+    /// WebSocket over HTTP/2 becomes an upgrade of HTTP/1.1 (H6).
+    let bridgesWebSocket: Bool
 
     /// The scheme of absolute targets.
     var scheme: StaticString { tlsIndex == nil ? "http" : "https" }

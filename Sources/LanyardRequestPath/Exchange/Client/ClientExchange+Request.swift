@@ -53,7 +53,10 @@ extension ClientExchange {
 
     private func forward(to target: RequestTarget, on shardRoute: Unmanaged<ShardRoute>) {
         let route = shardRoute._withUnsafeGuaranteedRef { $0.route }
-        admit(target, on: route)
+        guard admit(target, on: route) else {
+            count(for: shardRoute)
+            return refuse(.connectNotBridged)
+        }
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
         if input.head.kind == .post, route.settings.errors != .problem, mayUseJSONRPC(on: route) {
             input.beginMessage()
@@ -68,27 +71,37 @@ extension ClientExchange {
         acquireToken(for: active)
     }
 
-    private func admit(_ target: RequestTarget, on route: Route) {
-        guard input.head.traits.contains(.upgrade) else { return input.admit(target, .none) }
+    /// - Returns: false: an extended CONNECT asks for what no upgrade of the route is.
+    private func admit(_ target: RequestTarget, on route: Route) -> Bool {
+        guard input.head.traits.contains(.upgrade) else {
+            input.admit(target, .none)
+            return true
+        }
         let upgrade = upgradeRequest(on: route)
         input.admit(target, upgrade)
+        // Without the upgrade it is no request at all.
+        if input.head.traits.contains(.bridged) { return rules.bridgesWebSocket && upgrade.isWebSocket }
         if case .dropped(let obstacle) = upgrade {
             shard.log.record(obstacle) {
                 input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route)
             }
         }
+        return true
     }
 
     /// What the client is read for.
     enum WantedInput {
         case none, body, refusedBody
+        /// A stream's bytes of a tunnel. Those of a connection the tunnel reads itself.
+        case tunnel
     }
 
     var wantedInput: WantedInput {
         switch state {
         case .forwarding: wantsBody ? .body : .none
         case .refusing: .refusedBody
-        case .none, .admission, .tunnel: .none
+        case .tunnel(_, let tunnel): tunnel.wantsStream ? .tunnel : .none
+        case .none, .admission: .none
         }
     }
 

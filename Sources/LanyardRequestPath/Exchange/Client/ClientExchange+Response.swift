@@ -191,6 +191,11 @@ extension ClientExchange {
             switchProtocols(response, headBytes, table, UnsafeRawBufferPointer(after), for: active)
             return .ended
         }
+        // To the client of an extended CONNECT it would say that the tunnel is open.
+        if response.status < 300, input.head.traits.contains(.bridged) {
+            perform(machine.handleUpstreamFailure(.malformed("a success in place of a 101")))
+            return .ended
+        }
         upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
         relay.beginBody(
             of: response, to: input.head, trailers: served.configuration.responseLimits,
@@ -345,7 +350,7 @@ extension ClientExchange {
 
     /// The client has taken all bytes that were queued for it.
     func handleClientFlush() {
-        guard case .forwarding(let active) = state else { return }
+        guard case .forwarding(let active) = state else { return runTunnel() }
         // The client has taken interim responses slowly. Until now the upstream was not read.
         switch machine.response {
         // The response is not due before the request has been sent.
@@ -358,7 +363,12 @@ extension ClientExchange {
     }
 
     /// The socket of a stream's connection takes bytes again, which other streams may have filled.
-    func handleSocketFlush() { if waits.outbound == .clientWrite { handleClientFlush() } else { pumpResponse() } }
+    func handleSocketFlush() {
+        if waits.outbound == .clientWrite || state.isTunnel { handleClientFlush() } else { pumpResponse() }
+    }
+
+    /// A tunnel's stream takes bytes again.
+    private func runTunnel() { if case .tunnel(_, let tunnel) = state { tunnel.run() } }
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout(of active: ActiveExchange) {

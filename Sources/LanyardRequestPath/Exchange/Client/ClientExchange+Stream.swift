@@ -7,14 +7,16 @@ extension ClientExchange {
     ///
     /// - Parameters:
     ///   - isWhole: no body follows.
-    ///   - isNeverIndexed: the client has forbidden to index some of its fields.
+    ///   - traits: what the text does not say.
     ///   - fault: why it is no request.
-    func beginStream(_ text: UnsafeRawBufferPointer, isWhole: Bool, isNeverIndexed: Bool, fault: Problem?) {
+    func beginStream(
+        _ text: UnsafeRawBufferPointer, isWhole: Bool, _ traits: RequestHead.Traits, fault: Problem?
+    ) {
         shard.loop.assertIsCurrent()
         if let fault { return refuse(fault) }
         do throws(HeadError) {
             try input.readHead(
-                text, isWhole: isWhole, isNeverIndexed: isNeverIndexed, shard.headLimits, at: shard.loop.now, in: shard)
+                text, isWhole: isWhole, traits, shard.headLimits, at: shard.loop.now, in: shard)
             begin(isLast: false)
         } catch {
             refuse(.malformed(error))
@@ -50,7 +52,15 @@ extension ClientExchange {
             // Nothing comes with the end, mostly.
             if ends, bytes.isEmpty { _ = try? input.consumeBody(bytes) }
             handleRefusedBody(0)
+        case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.receive(UnsafeRawBufferPointer(bytes), ends: ends) }
         case .none: break
         }
+    }
+
+    /// The stream is closed, and the client has not ended it in order.
+    func handleClientReset() {
+        shard.loop.assertIsCurrent()
+        if state.isTunnel { endTunnel(.reset) } else if state.isHeadRead { abandon() }
+        endStream()
     }
 }

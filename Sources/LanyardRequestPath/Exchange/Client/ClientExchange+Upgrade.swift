@@ -1,3 +1,4 @@
+import Glibc
 import LanyardFoundations
 import LanyardSettings
 import Logging
@@ -39,9 +40,17 @@ extension ClientExchange {
             let granted = Self.onlyProtocol(table, headBytes),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(machine.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
-        shard.heads.out.clear()
-        writer(response, headBytes, table, for: active)
-            .writeSwitching(into: &shard.heads.out, to: upgrade, on: active.shardRoute, in: shard.heads)
+        guard !sink.isStream || WebSocketKey.isAccepted(by: table.all, in: headBytes, input.webSocketKey) else {
+            return perform(machine.handleUpstreamFailure(.malformed("a 101 without the Sec-WebSocket-Accept of the key")))
+        }
+        let writer = writer(response, headBytes, table, for: active)
+        if sink.isStream {
+            shard.heads.fields.clear()
+            writer.writeAgreement(into: &shard.heads.fields, on: active.shardRoute, in: shard.heads)
+        } else {
+            shard.heads.out.clear()
+            writer.writeSwitching(into: &shard.heads.out, to: upgrade, on: active.shardRoute, in: shard.heads)
+        }
         beginTunnel(connection, account: token.account, after, of: active)
     }
 
@@ -62,7 +71,7 @@ extension ClientExchange {
         endOutboundWait()
         shard.tunnels[ObjectIdentifier(self)] = self
         input.keepHead(of: active, for: shard.accessLog)
-        guard tunnel.begin(shard.heads.out.bytes, after) == .continues else { return }
+        guard tunnel.begin(sendAgreement(after), after.count) == .continues else { return }
         if let buffer = input.buffer {
             // Bytes behind the request were held until now (http-forwarding.md 15.4).
             let sent = tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream)
@@ -73,6 +82,12 @@ extension ClientExchange {
         if sink.isAdmissionEnding { return endTunnel(.distrusted) }
         if let end = shard.endOfTunnel(active, account) { return endTunnel(end) }
         tunnel.run()
+    }
+
+    /// Sends the client the head that was written, and the bytes behind it. 0, or `errno`.
+    private func sendAgreement(_ after: UnsafeRawBufferPointer) -> CInt {
+        guard sink.isStream else { return sink.withStream { $0.send(shard.heads.out.bytes, after) } }
+        return sink.send(&shard.heads.fields, after, ends: false) == .sent ? 0 : EPIPE
     }
 
     private func tunnelLimits(of active: ActiveExchange) -> Tunnel.Limits {
@@ -100,7 +115,7 @@ extension ClientExchange {
             ])
         if tunnel.resets(.upstream, by: end) { upstream.connection?.stream.resetOnClose() }
         dropUpstream(keeps: false)
-        sink.reset(looksComplete: tunnel.resets(.client, by: end))
+        sink.endTunnel(end, resets: tunnel.resets(.client, by: end))
     }
 
     // MARK: Sessions that have ended
@@ -131,4 +146,5 @@ extension ClientExchange {
     func setTunnelDeadline(_ instant: Instant) { waits.begin(.tunnel, until: instant, on: shard.loop) }
 
     func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result { sink.withStream(work) }
+    var tunnelStream: ClientStream? { sink.tunnelStream }
 }

@@ -129,8 +129,13 @@ extension ClientExchange {
             return attach(lease, to: active, token)
         }
         // On a stream the upstream says what it has not processed: any connection of HTTP/2 is as good as a fresh one.
-        let need: UpstreamPool.Need =
-            input.isUpgrade ? .http1 : machine.needsFreshConnection || input.isGRPC ? .http2 : .any
+        let need: UpstreamPool.Need
+        if input.isUpgrade {
+            need = .http1
+            input.renewWebSocketKey()
+        } else {
+            need = machine.needsFreshConnection || input.isGRPC ? .http2 : .any
+        }
         if !machine.needsFreshConnection || need == .http2,
             let lease = active.pool.takeFree(for: active.user, token.account, needing: need)
         {

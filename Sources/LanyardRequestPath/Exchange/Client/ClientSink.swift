@@ -138,6 +138,15 @@ struct ClientSink {
     func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result {
         connection._withUnsafeGuaranteedRef { work(&$0.stream) }
     }
+    /// nil: the tunnel has the whole connection.
+    var tunnelStream: ClientStream? { heldStream }
+
+    /// The tunnel has ended.
+    ///
+    /// - Parameter resets: an orderly close would state that all bytes have come.
+    func endTunnel(_ end: Tunnel.End, resets: Bool) {
+        if let heldStream { heldStream.endTunnel(end, resets: resets) } else { reset(looksComplete: resets) }
+    }
 }
 
 /// The result of sending bytes to the client.

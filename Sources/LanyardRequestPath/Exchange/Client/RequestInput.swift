@@ -107,24 +107,26 @@ struct RequestInput: ~Copyable {
     ///
     /// - Parameters:
     ///   - isWhole: no body follows.
-    ///   - isNeverIndexed: the client has forbidden to index some of its fields.
+    ///   - traits: what the text does not say.
     mutating func readHead(
-        _ text: UnsafeRawBufferPointer, isWhole: Bool, isNeverIndexed: Bool, _ limits: HeadLimits, at now: Instant,
-        in shard: ShardCore
+        _ text: UnsafeRawBufferPointer, isWhole: Bool, _ traits: RequestHead.Traits, _ limits: HeadLimits,
+        at now: Instant, in shard: ShardCore
     ) throws(HeadError) {
+        let isBridged = traits.contains(.bridged)
         beganAt = now
         let buffer = ownBuffer(of: shard)
         buffer._withUnsafeGuaranteedRef {
             $0.append(text)
-            $0.reader.hasStreamBody = !isWhole
+            $0.reader.hasStreamBody = !isWhole && !isBridged
         }
         let found = buffer._withUnsafeGuaranteedRef { $0.readHead(limits) }
         guard var head = try found.get(), head.length == text.count else {
             throw .malformed("a head that HTTP/1.1 cannot express")
         }
         guard head.framing != .chunked else { throw .malformed("a Transfer-Encoding in HTTP/2") }
+        guard !isBridged || head.framing == .none else { throw .malformed("a Content-Length in a CONNECT") }
         head.isHTTP2 = true
-        if isNeverIndexed { head.traits.insert(.neverIndexed) }
+        head.traits.formUnion(traits)
         if head.kind == .post, buffer._withUnsafeGuaranteedRef({ GRPC.isCall($0.table.all, in: $0.bytes) }) {
             head.traits.insert(.grpc)
         }

@@ -38,6 +38,23 @@ struct ResponseHeadWriter: ~Copyable {
         out.endHead()
     }
 
+    /// Writes a 101 as the 200 by which a client of HTTP/2 learns that its tunnel is open (RFC 8441 §5).
+    func writeAgreement(into out: inout some HeadSink & ~Copyable, on route: ShardRoute, in context: HeadContext) {
+        let phrase = ReasonPhrase.of(200)
+        out.beginResponse(200, reason: Bytes(start: phrase.utf8Start, count: phrase.utf8CodeUnitCount))
+        var run = LineRun(in: bytes)
+        var growth = AddressMapping.Growth()
+        for index in 0..<lines.count
+        where isCopied(index, on: route.route, in: context, keepsLength: false)
+            && !lines.name(index, in: bytes).equals(lowered: WebSocketKey.replyName)
+        {
+            if !writeMapped(index, &run, &out, &growth, on: route) { run.add(lines[index], to: &out) }
+        }
+        run.flush(to: &out)
+        if !(0..<lines.count).contains(where: { lines[$0].name == .date }) { context.writeDate(&out) }
+        out.endHead()
+    }
+
     /// - Parameters:
     ///   - delivery: how the body is sent to the client.
     ///   - closes: writes `Connection: close`.

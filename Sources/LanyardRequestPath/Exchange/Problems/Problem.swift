@@ -62,6 +62,10 @@ package struct Problem: Equatable, Sendable {
     package static let expectationFailed = refusal(
         "expectation-failed", 417, "Expectation failed", "Only 100-continue is understood.", .expect)
 
+    static let connectNotBridged = refusal(
+        "not-implemented", 501, "Not implemented",
+        "CONNECT opens tunnels for WebSocket alone, on routes whose upgrades have it.", .malformed, closes: false)
+
     static func refusal(
         _ name: String, _ status: Int, _ title: String, _ detail: String, _ reason: RejectionReason, closes: Bool = true
     ) -> Problem {

@@ -35,6 +35,22 @@ package struct Tunnel: Equatable, Sendable {
         case distrusted
         /// Lanyard stops.
         case aborted
+
+        /// Bytes that a side may still have sent are lost.
+        var isFailure: Bool {
+            switch self {
+            case .reset, .stuck, .distrusted, .aborted: true
+            case .ended, .idle, .aged, .logout, .switched: false
+            }
+        }
+
+        /// What a stream is reset with (RFC 9113 §8.5).
+        var code: HTTP2Session.Code {
+            switch self {
+            case .reset, .stuck: .connectError
+            case .ended, .idle, .aged, .logout, .switched, .distrusted, .aborted: .cancel
+            }
+        }
     }
 
     package enum Action: Equatable, Sendable {
@@ -164,12 +180,11 @@ package struct Tunnel: Equatable, Sendable {
     /// Whether this side's connection must end in a reset: an orderly close would state that all bytes have come.
     package func resets(_ side: Side, by end: End) -> Bool {
         let direction = self[to: side]
-        guard !direction.isShut else { return false }
-        switch end {
-        case .reset, .stuck, .distrusted, .aborted: return true
-        case .ended, .idle, .aged, .logout, .switched: return direction.waiting > 0
-        }
+        return !direction.isShut && (end.isFailure || direction.waiting > 0)
     }
+
+    /// Bytes that this side has not taken yet.
+    package func waiting(for side: Side) -> Int { self[to: side].waiting }
 
     /// The action when no more bytes are queued for this side.
     private mutating func advance(_ side: Side) -> Action {

@@ -1,8 +1,12 @@
+import Glibc
 import LanyardFoundations
 
 /// The client of a tunnel, as the tunnel uses it. It forwards its events and those of the upstream.
 protocol TunnelClient: PausableReader {
+    /// The socket of a client that has no stream.
     func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result
+    /// Of HTTP/2; nil: the tunnel has the client's whole connection.
+    var tunnelStream: ClientStream? { get }
     /// Sets when `TunnelRelay.due` is called.
     func setTunnelDeadline(_ instant: Instant)
     /// Closes both sides.
@@ -21,6 +25,8 @@ final class TunnelRelay<Client: TunnelClient> {
     /// The account whose token the request for the upgrade carried.
     let account: AccountNumber
     private unowned let client: Client
+    /// The client's end, of HTTP/2: its connection reads and sends; nil: the tunnel has the client's connection.
+    private unowned let stream: ClientStream?
     private let upstream: UpstreamConnection
     private let memory: ShardMemory
     private let loop: EventLoop
@@ -31,6 +37,8 @@ final class TunnelRelay<Client: TunnelClient> {
     private var stallCheckAt = Instant.never
     /// Bytes that were sent to the client or queued for it.
     private(set) var clientBytes = 0
+    /// The same to the upstream.
+    private var upstreamBytes = 0
 
     init(
         _ client: Client, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits,
@@ -38,6 +46,7 @@ final class TunnelRelay<Client: TunnelClient> {
     ) {
         self.account = account
         self.client = client
+        stream = client.tunnelStream
         self.upstream = upstream
         self.memory = memory
         self.loop = loop
@@ -63,6 +72,9 @@ final class TunnelRelay<Client: TunnelClient> {
         case .upstream: work(&upstream.stream)
         }
     }
+
+    /// The client's end if it is a stream.
+    private func stream(of side: Tunnel.Side) -> ClientStream? { side == .client ? stream : nil }
 
     // MARK: Events
 
@@ -97,6 +109,8 @@ final class TunnelRelay<Client: TunnelClient> {
     private func checkAcknowledgements() {
         stallCheckAt = .never
         for side in Tunnel.Side.allCases where !hasEnded {
+            // The connection of a stream has a time-out of its own.
+            if stream(of: side) != nil { continue }
             if withStream(of: side, { $0.hasStalled() }) {
                 perform(.close(.stuck))
                 return
@@ -107,30 +121,45 @@ final class TunnelRelay<Client: TunnelClient> {
 
     private func handleMachineDeadline() {
         if client.isPaused { machine.handlePause(until: loop.now) }
-        for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
+        for side in Tunnel.Side.allCases where hasProgress(of: side) {
             machine.handleProgress(of: side, at: loop.now)
         }
         perform(machine.handleDeadline(at: loop.now))
     }
 
+    private func hasProgress(of side: Tunnel.Side) -> Bool {
+        stream(of: side)?.hasProgress() ?? withStream(of: side) { $0.checkProgress().isProgress }
+    }
+
     // MARK: Sending
 
-    /// Sends the client the 101 and the bytes behind it.
-    func begin(_ head: UnsafeRawBufferPointer, _ after: UnsafeRawBufferPointer) -> TunnelProgress {
+    /// The client was sent that the tunnel is open, and bytes behind that.
+    ///
+    /// - Parameters:
+    ///   - code: 0, or `errno` of a failed write.
+    ///   - count: of these bytes.
+    func begin(_ code: CInt, _ count: Int) -> TunnelProgress {
         loop.assertIsCurrent()
-        clientBytes = after.count
-        return recordWrite(to: .client, client.withStream { $0.send(head, after) })
+        clientBytes = count
+        return recordWrite(to: .client, code)
     }
 
     @discardableResult
     func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) -> TunnelProgress {
         loop.assertIsCurrent()
-        if side == .client { clientBytes &+= bytes.count }
+        if side == .client { clientBytes &+= bytes.count } else { upstreamBytes &+= bytes.count }
+        if let stream = stream(of: side) {
+            return recordWrite(to: side, stream.send(bytes, ends: false) == .sent ? 0 : EPIPE)
+        }
         return recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
 
     private func flush(to side: Tunnel.Side) {
         guard !hasEnded else { return }
+        if let stream = stream(of: side) {
+            if stream.queuedBytes < machine.waiting(for: side) { recordWrite(to: side, 0) }
+            return
+        }
         let before = withStream(of: side) { $0.canFlush ? $0.taken : nil }
         guard let before else { return }
         let code = withStream(of: side) { $0.flush() }
@@ -141,26 +170,57 @@ final class TunnelRelay<Client: TunnelClient> {
     @discardableResult
     private func recordWrite(to side: Tunnel.Side, _ code: CInt) -> TunnelProgress {
         guard code == 0 else { return perform(machine.handleWriteFailure(to: side)) }
-        let waiting = withStream(of: side) { stream in
-            stream.restartProgress()
-            return stream.queuedBytes
-        }
+        let waiting = restartProgress(of: side)
         if stallCheckAt == .never { stallCheckAt = loop.now + writeTimeout / 2 }
         return perform(machine.handleWrite(to: side, waiting: waiting, at: loop.now))
     }
 
+    /// Returns the number of bytes that wait for this side.
+    private func restartProgress(of side: Tunnel.Side) -> Int {
+        if let stream = stream(of: side) {
+            stream.restartProgress()
+            return stream.queuedBytes
+        }
+        return withStream(of: side) { stream in
+            stream.restartProgress()
+            return stream.queuedBytes
+        }
+    }
+
     // MARK: Reading
+
+    /// The client's stream may hand on what has come.
+    var wantsStream: Bool { stream != nil && !hasEnded && machine.wantsBytes(of: .client) }
+
+    /// Bytes of the client's stream have come, as far as `wantsStream`.
+    ///
+    /// - Parameter ends: they are the last ones.
+    func receive(_ bytes: UnsafeRawBufferPointer, ends: Bool) {
+        loop.assertIsCurrent()
+        if !bytes.isEmpty { send(bytes, to: .upstream) }
+        if ends, !hasEnded { perform(machine.handleEnd(of: .client)) }
+        guard !hasEnded else { return }
+        armDeadline()
+        // What the upstream has sent before is still read.
+        if machine.isBroken(.upstream) { loop.resumeLater(client) }
+    }
 
     /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
     /// (http-connections.md 9.5).
     private func detectReset(of side: Tunnel.Side) {
-        guard !hasEnded, !machine.wantsBytes(of: side) else { return }
+        guard !hasEnded, stream(of: side) == nil, !machine.wantsBytes(of: side) else { return }
         if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.handleFailure(of: side)) }
     }
 
     /// Reads from a side once and sends the bytes to the other one. Returns their number.
     private func moveBytes(from side: Tunnel.Side) -> Int {
-        guard !hasEnded, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
+        guard !hasEnded, machine.wantsBytes(of: side) else { return 0 }
+        if let stream = stream(of: side) {
+            let before = upstreamBytes
+            stream.deliver()
+            return upstreamBytes &- before
+        }
+        guard withStream(of: side, { $0.canRead }), side == .client || stream?.canTake ?? true else { return 0 }
         // If no memory is left for bytes that the other side does not take, they stay in the socket (http-connections.md 8).
         guard let room = memory.room(for: client) else { return 0 }
         switch withStream(of: side, { $0.receive(into: room) }) {
@@ -180,7 +240,12 @@ final class TunnelRelay<Client: TunnelClient> {
     private func perform(_ action: Tunnel.Action) -> TunnelProgress {
         switch action {
         case .wait: break
-        case .shutDown(let side): withStream(of: side) { $0.endWriting() }
+        case .shutDown(let side):
+            if let stream = stream(of: side) {
+                _ = stream.send(UnsafeRawBufferPointer(start: nil, count: 0), ends: true)
+            } else {
+                withStream(of: side) { $0.endWriting() }
+            }
         case .close(let end):
             client.endTunnel(end)
             return .ended

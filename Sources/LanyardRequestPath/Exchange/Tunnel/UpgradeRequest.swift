@@ -9,6 +9,12 @@ package enum UpgradeRequest: Equatable {
     /// The field is dropped, and the request is an ordinary one.
     case dropped(UpgradeObstacle)
 
+    /// The upstream is asked for the only protocol that passes over HTTP/2, too (RFC 8441 §5).
+    var isWebSocket: Bool {
+        guard case .forwarded(let name) = self else { return false }
+        return name.withUnsafeBufferPointer { $0.equals(lowered: "websocket") }
+    }
+
     /// - Parameters:
     ///   - table: of the head.
     ///   - bytes: begin with the head.

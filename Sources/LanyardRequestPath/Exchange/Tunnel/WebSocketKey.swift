@@ -1,0 +1,82 @@
+import COpenSSL
+import LanyardFoundations
+
+/// The key of a WebSocket's handshake with an upstream, and the reply that proves that the upstream has understood it (RFC 6455 §4.1).
+/// Lanyard has keys of its own for clients of HTTP/2, which have none (RFC 8441 §5).
+enum WebSocketKey {
+    /// Bytes of a key as text.
+    static let count = 24
+    static let name: StaticString = "sec-websocket-key"
+    static let replyName: StaticString = "sec-websocket-accept"
+    /// RFC 6455 §1.3.
+    private static let suffix: StaticString = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+    /// Calls `work` with another key.
+    static func withFresh<Result>(_ work: (Bytes) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { random in
+            for place in random.indices { random[place] = .random(in: .min ... .max) }
+            return withText(of: Bytes(random), work)
+        }
+    }
+
+    /// Whether the head of a 101 has the reply to this key.
+    static func isAccepted(by lines: FieldLines, in bytes: Bytes, _ key: Bytes) -> Bool {
+        var replies = 0
+        var isRight = false
+        for index in 0..<lines.count where lines.name(index, in: bytes).equals(lowered: replyName) {
+            replies += 1
+            isRight = withReply(to: key) { $0.elementsEqual(lines.value(index, in: bytes)) }
+        }
+        return replies == 1 && isRight
+    }
+
+    private static func withReply<Result>(to key: Bytes, _ work: (Bytes) -> Result) -> Result {
+        let text = Bytes(start: suffix.utf8Start, count: suffix.utf8CodeUnitCount)
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: key.count + text.count) { room in
+            let rest = room[room.initialize(fromContentsOf: key)...].update(fromContentsOf: text)
+            return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Int(SHA_DIGEST_LENGTH)) { digest in
+                SHA1(room.baseAddress, rest, digest.baseAddress)
+                return withText(of: Bytes(digest), work)
+            }
+        }
+    }
+
+    private static let digits: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+    /// Calls `work` with the bytes in base64 (RFC 4648 §4).
+    private static func withText<Result>(of bytes: Bytes, _ work: (Bytes) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: (bytes.count + 2) / 3 * 4) { text in
+            for place in text.indices {
+                let (group, digit) = (place / 4 * 3, place % 4)
+                var word = 0
+                for offset in 0..<3 { word = word << 8 | (group + offset < bytes.count ? Int(bytes[group + offset]) : 0) }
+                let isPadding = group + digit > bytes.count
+                text[place] = isPadding ? UInt8(ascii: "=") : digits.utf8Start[word >> (18 - 6 * digit) & 63]
+            }
+            return work(Bytes(text))
+        }
+    }
+}
+
+extension RequestInput {
+    /// The key that a bridged request goes with; empty: it has none. Valid while the head is.
+    var webSocketKey: Bytes {
+        guard let line = webSocketKeyLine, let buffer else { return Bytes(start: nil, count: 0) }
+        return line.value(in: buffer.bytes)
+    }
+
+    /// A bridged request is about to be sent: each connection gets a key of its own.
+    func renewWebSocketKey() {
+        guard head.traits.contains(.bridged), let line = webSocketKeyLine, let buffer else { return }
+        let place = Int(line.valueStart)
+        WebSocketKey.withFresh { buffer.replace(place..<place + WebSocketKey.count, by: $0) }
+    }
+
+    private var webSocketKeyLine: FieldLine? {
+        guard let (bytes, lines) = headBytes else { return nil }
+        for index in 0..<lines.count where lines.name(index, in: bytes).equals(lowered: WebSocketKey.name) {
+            return lines[index]
+        }
+        return nil
+    }
+}
