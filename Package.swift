@@ -282,7 +282,8 @@ let package = Package(
         // The built programs, by what is asked of them. What these targets share is internal to SystemTestSupport, which they import as
         // testable.
         .target(
-            name: "SystemTestSupport", dependencies: ["CLinux", "CNGHTTP2", "LanyardFoundations", "TestSupport"],
+            name: "SystemTestSupport",
+            dependencies: ["CLinux", "CNGHTTP2", "COpenSSL", "LanyardFoundations", "TestSupport"],
             path: "Tests/SystemTestSupport", swiftSettings: strict),
         .tests("SystemHTTPTests", system),
         .tests("SystemSessionTests", system, exclude: ["AppServices/Peer", "OAuth/Peer"]),

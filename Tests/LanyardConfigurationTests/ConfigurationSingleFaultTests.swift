@@ -13,7 +13,7 @@ import Testing
             allowed_hosts: [LOCALHOST:7400, api.internal]
             allowed_origins: [https://app.example.com, "null"]
           - {address: "unix:/run/lanyard/data.sock", socket_mode: "0660", peers: {uids: [1], gids: [2]}}
-          - {address: "0.0.0.0:7402", unsafe: true, allowed_hosts: ["api.internal:7402"], protocols: [http2]}
+          - {address: "0.0.0.0:7402", unsafe: true, allowed_hosts: ["api.internal:7402"], protocols: [http2], websocket_over_http2: true}
           - address: 127.0.0.1:7404
             tls: {certificate_file: cert.pem, key_file: key.pem, client_ca_file: ca.pem, client_names: [orders]}
           - {address: "127.0.0.1:7401", capability_file: capability, required_header: Lanyard-Request}

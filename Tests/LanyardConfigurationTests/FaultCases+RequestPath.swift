@@ -327,6 +327,36 @@ extension FaultCases {
             ]
         ),
         (
+            whole
+                + """
+                listeners:\n  - {address: '127.0.0.1:1', protocols: [http1], websocket_over_http2: true}\n\
+                  - {address: '10.0.0.1:7400', unsafe: true, websocket_over_http2: true}\n\
+                  - {address: 'unix:/run/l.sock', websocket_over_http2: yes}\n
+                """,
+            [
+                """
+                lanyard.yaml:9:76: listeners[0].websocket_over_http2: clients of this listener do not speak HTTP/2; \
+                add http2 to protocols, or remove websocket_over_http2
+                """,
+                """
+                lanyard.yaml:10:68: listeners[1].websocket_over_http2: clients of this listener do not speak HTTP/2; \
+                add http2 to protocols, or remove websocket_over_http2
+                """,
+                """
+                lanyard.yaml:11:60: listeners[2].websocket_over_http2: \"yes\" is not true or false; write true or false
+                """,
+            ]
+        ),
+        (
+            whole
+                + """
+                listeners:\n  - {address: '127.0.0.1:1', protocols: [http2], websocket_over_http2: true}\n\
+                  - {address: '10.0.0.1:7400', unsafe: true, protocols: [http1, http2], websocket_over_http2: true}\n\
+                  - {address: '10.0.0.1:7401', unsafe: true, protocols: [http1], websocket_over_http2: false}\n\
+                  - {address: 'unix:/run/l.sock', websocket_over_http2: true}\n
+                """, []
+        ),
+        (
             whole + "listeners:\n  - address: 0.0.0.0:7400\n",
             [
                 """

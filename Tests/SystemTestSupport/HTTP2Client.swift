@@ -91,12 +91,15 @@ final class HTTP2Client {
     /// - Parameters:
     ///   - body: nil: none, and the stream ends with the head.
     ///   - ends: the stream ends with the body.
+    ///   - bridged: what a CONNECT asks for (RFC 8441); nil: it is another request.
     /// - Returns: the stream's number.
     func request(
         _ method: String = "GET", _ path: String = "/", authority: String = "localhost",
-        _ fields: [(String, String)] = [], body: [UInt8]? = nil, ends: Bool = true
+        _ fields: [(String, String)] = [], body: [UInt8]? = nil, ends: Bool = true, to bridged: String? = nil
     ) throws -> Int32 {
-        let pseudo = [(":method", method), (":scheme", "http"), (":authority", authority), (":path", path)]
+        let pseudo =
+            [(":method", method), (":scheme", "http"), (":authority", authority), (":path", path)]
+            + (bridged.map { [(":protocol", $0)] } ?? [])
         let stream = Stream()
         if let body { give(body, to: stream, ends: ends) }
         let owner = Unmanaged.passUnretained(stream).toOpaque()
@@ -107,6 +110,17 @@ final class HTTP2Client {
         streams[number] = stream
         try flush()
         return number
+    }
+
+    /// Sends an extended CONNECT for WebSocket, and bytes behind it.
+    func tunnel(_ path: String, _ fields: [(String, String)] = [], bytes: [UInt8] = []) throws -> Int32 {
+        try request(
+            "CONNECT", path, [("sec-websocket-version", "13")] + fields, body: bytes, ends: false, to: "websocket")
+    }
+
+    /// The server has announced extended CONNECT.
+    var mayConnect: Bool {
+        nghttp2_session_get_remote_settings(codec, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1
     }
 
     /// Sends more of a body.

@@ -20,7 +20,8 @@ from upstream import Upstream
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODULES = [
     "basics", "malformed", "lengths", "trailers", "interim", "windows", "stalls", "framing", "compression", "tearing", "limits", "floods",
-    "life", "clients", "clients_grpc", "clients_node", "clients_browser", "upstream_bridges",
+    "life", "clients", "clients_grpc", "clients_node", "clients_browser", "websocket", "websocket_bytes", "websocket_ends",
+    "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
     "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
     "upstream_mended", "mended", "rotation"]

@@ -191,6 +191,8 @@ class Lanyard(Server):
             configuration["identities"]["other"] = {"oauth2": {"endpoints": {"token": "http://127.0.0.1:9/token"}, "client_id": "checks"}}
             configuration["users"]["absent"] = {"identity": "other"}
             configuration["routes"].append(self.route("signed-out", "/signed-out", self.h2.plain.port, protocol="http2", user="absent"))
+        for listener in configuration["listeners"]:
+            listener.update(self.options.get("listener", {}))
         # Keys of a row's own server, in place of these.
         keys = self.options.get("keys", {})
         configuration |= keys(self) if callable(keys) else keys

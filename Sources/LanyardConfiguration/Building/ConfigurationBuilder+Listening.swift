@@ -65,7 +65,9 @@ extension ConfigurationBuilder {
         guard !speaksHTTP2 else { return }
         reportError(
             place, "\(shown).websocket_over_http2: clients of this listener do not speak HTTP/2",
-            remedy: "\(place.adding("http2 to protocols", to: "listeners[]", flag: "--protocols")), or remove websocket_over_http2")
+            remedy:
+                "\(place.adding("http2 to protocols", to: "listeners[]", flag: "--protocols")), or remove websocket_over_http2"
+        )
     }
 
     /// `capability_file`, `required_header` and `peers`: who may call.

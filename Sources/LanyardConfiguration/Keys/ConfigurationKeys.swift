@@ -43,7 +43,8 @@ package enum ConfigurationKeys {
             "Protocols that clients may speak: with TLS they agree by ALPN, without it HTTP/2 begins by its preface."),
         .init(
             "listeners[].websocket_over_http2", .value(.boolean), "false",
-            "Announces extended CONNECT (RFC 8441) to clients of HTTP/2, and makes it an HTTP/1.1 upgrade towards the upstream."),
+            "Announces extended CONNECT (RFC 8441) to clients of HTTP/2, and makes it an HTTP/1.1 upgrade towards the upstream."
+        ),
         .init(
             "listeners[].allowed_hosts", .values(.listedHost),
             defaultDescription: "the bound address and localhost, each with the port",

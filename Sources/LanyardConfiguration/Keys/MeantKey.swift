@@ -42,7 +42,7 @@ struct MeantKey {
     private static let authentication =
         "write it as client_authentication of oauth2: auto, none, basic, basic_raw, basic_with_id, post, private_key_jwt, assertion or tls"
 
-    private static let all: [MeantKey] = top + routes + oauthWords + identities + users + listeners
+    private static let all: [MeantKey] = top + routes + oauthWords + identities + users + listeners + webSocket
 
     private static let addressOfListener = "write it as address of a listener: listeners: [{address: HOST:PORT}]"
 
@@ -201,4 +201,13 @@ struct MeantKey {
             ["origins", "cors", "cors_origins"], in: "listeners[]", "write it as allowed_origins: [...] of the listener"
         ),
     ]
+
+    private static let webSocket = ["", "routes[]", "http2", "health", "admin"].map { section in
+        MeantKey(
+            ["websocket_over_http2", "extended_connect", "enable_connect_protocol", "allow_connect"], in: section,
+            section == "health" || section == "admin"
+                ? "remove it: \(section) speaks HTTP/1.1 alone"
+                : "write it as websocket_over_http2 of a listener: listeners: [{address: HOST:PORT, websocket_over_http2: true}]"
+        )
+    }
 }

@@ -21,7 +21,10 @@ extension ClientConnection {
         case .byExchange:
             if exchange.state.isTunnel { return exchange.endTunnel(.distrusted) }
             membership.isAdmissionEnding = true
-            if let http2 = clientProtocol.http2 { return http2.refuseStreams() }
+            if let http2 = clientProtocol.http2 {
+                http2.forEachExchange { $0.endTunnel(.distrusted) }
+                return http2.refuseStreams()
+            }
             exchange.machine.closeClient()
         case .behindQueue:
             membership.isAdmissionEnding = true

@@ -52,7 +52,8 @@ extension ClientExchange {
             // Nothing comes with the end, mostly.
             if ends, bytes.isEmpty { _ = try? input.consumeBody(bytes) }
             handleRefusedBody(0)
-        case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.receive(UnsafeRawBufferPointer(bytes), ends: ends) }
+        case .tunnel:
+            if case .tunnel(_, let tunnel) = state { tunnel.receive(UnsafeRawBufferPointer(bytes), ends: ends) }
         case .none: break
         }
     }

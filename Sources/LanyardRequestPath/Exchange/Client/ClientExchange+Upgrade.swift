@@ -41,7 +41,8 @@ extension ClientExchange {
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(machine.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
         guard !sink.isStream || WebSocketKey.isAccepted(by: table.all, in: headBytes, input.webSocketKey) else {
-            return perform(machine.handleUpstreamFailure(.malformed("a 101 without the Sec-WebSocket-Accept of the key")))
+            return perform(
+                machine.handleUpstreamFailure(.malformed("a 101 without the Sec-WebSocket-Accept of the key")))
         }
         let writer = writer(response, headBytes, table, for: active)
         if sink.isStream {

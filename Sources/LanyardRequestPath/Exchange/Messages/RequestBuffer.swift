@@ -76,7 +76,8 @@ final class RequestBuffer {
     /// Replaces used bytes by others of the same number.
     func replace(_ range: Range<Int>, by bytes: Bytes) {
         precondition(range.upperBound <= count && bytes.count == range.count)
-        (base + range.lowerBound).copyMemory(from: UnsafeRawPointer(bytes.baseAddress.unsafelyUnwrapped), byteCount: bytes.count)
+        (base + range.lowerBound).copyMemory(
+            from: UnsafeRawPointer(bytes.baseAddress.unsafelyUnwrapped), byteCount: bytes.count)
     }
 
     /// Moves the bytes that belong to no request yet to the front.

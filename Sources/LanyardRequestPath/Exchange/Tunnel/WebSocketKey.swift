@@ -49,7 +49,9 @@ enum WebSocketKey {
             for place in text.indices {
                 let (group, digit) = (place / 4 * 3, place % 4)
                 var word = 0
-                for offset in 0..<3 { word = word << 8 | (group + offset < bytes.count ? Int(bytes[group + offset]) : 0) }
+                for offset in 0..<3 {
+                    word = word << 8 | (group + offset < bytes.count ? Int(bytes[group + offset]) : 0)
+                }
                 let isPadding = group + digit > bytes.count
                 text[place] = isPadding ? UInt8(ascii: "=") : digits.utf8Start[word >> (18 - 6 * digit) & 63]
             }
