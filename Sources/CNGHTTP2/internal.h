@@ -102,6 +102,7 @@ int lanyard_h2_restore_head(lanyard_h2 *session);
 int lanyard_h2_keep_head(lanyard_h2 *session);
 
 /* literal.c */
+void lanyard_h2_drop_literal(lanyard_h2 *session);
 /* Gives the last field a short value if its encoding is known. 0: it stays as it is. */
 int lanyard_h2_begin_literal(lanyard_h2 *session, nghttp2_nv *fields, size_t count);
 /* Puts the encoding in place of the short value's, if the frame is that head. The new length, or an error: nothing may be sent. */

@@ -24,12 +24,17 @@ static uint8_t *encode(const nghttp2_nv *field, size_t *count) {
     return NULL;
 }
 
-void lanyard_h2_forget_literal(lanyard_h2 *session) {
+void lanyard_h2_drop_literal(lanyard_h2 *session) {
     lanyard_h2_literal *literal = &session->literal;
     lanyard_h2_drop(literal->field);
     lanyard_h2_drop(literal->encoded);
     lanyard_h2_drop(literal->short_encoded);
     memset(literal, 0, sizeof *literal);
+}
+
+/* A head that is not in a frame yet has the short value: without the encoding it would leave with that. */
+void lanyard_h2_forget_literal(lanyard_h2 *session) {
+    if (!session->literal.stream) lanyard_h2_drop_literal(session);
 }
 
 static int is_kept(const lanyard_h2_literal *literal, const nghttp2_nv *field) {
@@ -40,7 +45,7 @@ static int is_kept(const lanyard_h2_literal *literal, const nghttp2_nv *field) {
 
 static int keep(lanyard_h2 *session, const nghttp2_nv *field) {
     lanyard_h2_literal *literal = &session->literal;
-    lanyard_h2_forget_literal(session);
+    lanyard_h2_drop_literal(session);
     literal->field = lanyard_h2_take(field->namelen + field->valuelen, 0);
     literal->encoded = encode(field, &literal->encoded_count);
     nghttp2_nv other = *field;
@@ -48,7 +53,7 @@ static int keep(lanyard_h2 *session, const nghttp2_nv *field) {
     other.valuelen = 1;
     literal->short_encoded = encode(&other, &literal->short_count);
     if (!literal->field || !literal->encoded || !literal->short_encoded) {
-        lanyard_h2_forget_literal(session);
+        lanyard_h2_drop_literal(session);
         return 0;
     }
     memcpy(literal->field, field->name, field->namelen);

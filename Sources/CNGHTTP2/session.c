@@ -67,7 +67,7 @@ lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits) {
 void lanyard_h2_free(lanyard_h2 *session) {
     if (!session) return;
     lanyard_h2_forget_head(session);
-    lanyard_h2_forget_literal(session);
+    lanyard_h2_drop_literal(session);
     nghttp2_session_del(session->session);
     lanyard_h2_drop(session->partial);
     lanyard_h2_drop(session->closed);

@@ -330,7 +330,8 @@ final class HTTP2Receiver {
         end = .draining
         counts.lastServed = session.lastStream
         session.refuseStreams()
-        noteOutput()
+        // At once: a later GOAWAY must not name a stream that this one excludes (RFC 9113 §6.8).
+        frame()
     }
 
     private func terminate(_ reason: HTTP2End) {
