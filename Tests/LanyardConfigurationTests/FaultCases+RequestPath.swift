@@ -335,7 +335,7 @@ extension FaultCases {
                 """,
             [
                 """
-                lanyard.yaml:9:76: listeners[0].websocket_over_http2: clients of this listener do not speak HTTP/2; \
+                lanyard.yaml:9:72: listeners[0].websocket_over_http2: clients of this listener do not speak HTTP/2; \
                 add http2 to protocols, or remove websocket_over_http2
                 """,
                 """
@@ -343,7 +343,7 @@ extension FaultCases {
                 add http2 to protocols, or remove websocket_over_http2
                 """,
                 """
-                lanyard.yaml:11:60: listeners[2].websocket_over_http2: \"yes\" is not true or false; write true or false
+                lanyard.yaml:11:57: listeners[2].websocket_over_http2: \"yes\" is not true or false; write true or false
                 """,
             ]
         ),

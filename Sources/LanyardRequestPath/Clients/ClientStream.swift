@@ -4,7 +4,7 @@ import LanyardFoundations
 /// One stream of a client's HTTP/2 connection, with its exchange. Kept for further streams, of any connection.
 ///
 /// It knows what is queued in both directions. `HTTP2Receiver` reads and sends. Belongs to the shard's queue, which the connection checks.
-final class ClientStream: ListedStream {
+final class ClientStream: ListedStream, TunnelStream {
     /// What has become of the stream.
     private enum State {
         /// The exchange has it.
@@ -130,10 +130,10 @@ final class ClientStream: ListedStream {
     }
 
     /// Sends body bytes behind the head.
-    func send(_ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
-        guard state == .open else { return .failed }
+    func send(_ data: UnsafeRawBufferPointer, ends: Bool) -> Bool {
+        guard state == .open else { return false }
         push(data, ends: ends, nil, resumes: true)
-        return .sent
+        return true
     }
 
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool, _ trailers: StreamTrailers?, resumes: Bool) {

@@ -191,11 +191,7 @@ extension ClientExchange {
             switchProtocols(response, headBytes, table, UnsafeRawBufferPointer(after), for: active)
             return .ended
         }
-        // To the client of an extended CONNECT it would say that the tunnel is open.
-        if response.status < 300, input.head.traits.contains(.bridged) {
-            perform(machine.handleUpstreamFailure(.malformed("a success in place of a 101")))
-            return .ended
-        }
+        if response.status < 300, input.head.traits.contains(.bridged) { return refuseSuccess() }
         upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
         relay.beginBody(
             of: response, to: input.head, trailers: served.configuration.responseLimits,

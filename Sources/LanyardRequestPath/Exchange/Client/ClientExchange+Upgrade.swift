@@ -55,6 +55,11 @@ extension ClientExchange {
         beginTunnel(connection, account: token.account, after, of: active)
     }
 
+    /// To the client of an extended CONNECT a success in place of a 101 would say that its tunnel is open (RFC 8441 §5).
+    func refuseSuccess() -> ExchangeProgress {
+        carryOut(machine.handleUpstreamFailure(.malformed("a success in place of a 101")))
+    }
+
     private func beginTunnel(
         _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer,
         of active: ActiveExchange
@@ -147,5 +152,5 @@ extension ClientExchange {
     func setTunnelDeadline(_ instant: Instant) { waits.begin(.tunnel, until: instant, on: shard.loop) }
 
     func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result { sink.withStream(work) }
-    var tunnelStream: ClientStream? { sink.tunnelStream }
+    var tunnelStream: (any TunnelStream)? { sink.tunnelStream }
 }

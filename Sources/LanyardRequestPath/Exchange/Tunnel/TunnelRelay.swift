@@ -6,11 +6,24 @@ protocol TunnelClient: PausableReader {
     /// The socket of a client that has no stream.
     func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result
     /// Of HTTP/2; nil: the tunnel has the client's whole connection.
-    var tunnelStream: ClientStream? { get }
+    var tunnelStream: (any TunnelStream)? { get }
     /// Sets when `TunnelRelay.due` is called.
     func setTunnelDeadline(_ instant: Instant)
     /// Closes both sides.
     func endTunnel(_ end: Tunnel.End)
+}
+
+/// A client's end of a tunnel that is a stream of its connection.
+protocol TunnelStream: AnyObject {
+    /// It takes further bytes: none is queued.
+    var canTake: Bool { get }
+    var queuedBytes: Int { get }
+    /// False: the client is gone.
+    func send(_ data: UnsafeRawBufferPointer, ends: Bool) -> Bool
+    /// Hands on what waits, as far as the tunnel takes it.
+    func deliver()
+    func restartProgress()
+    func hasProgress() -> Bool
 }
 
 /// Performs the actions of `Tunnel`: moves bytes between a client and an upstream after a 101.
@@ -26,7 +39,7 @@ final class TunnelRelay<Client: TunnelClient> {
     let account: AccountNumber
     private unowned let client: Client
     /// The client's end, of HTTP/2: its connection reads and sends; nil: the tunnel has the client's connection.
-    private unowned let stream: ClientStream?
+    private unowned let stream: (any TunnelStream)?
     private let upstream: UpstreamConnection
     private let memory: ShardMemory
     private let loop: EventLoop
@@ -74,7 +87,7 @@ final class TunnelRelay<Client: TunnelClient> {
     }
 
     /// The client's end if it is a stream.
-    private func stream(of side: Tunnel.Side) -> ClientStream? { side == .client ? stream : nil }
+    private func stream(of side: Tunnel.Side) -> (any TunnelStream)? { side == .client ? stream : nil }
 
     // MARK: Events
 
@@ -149,7 +162,7 @@ final class TunnelRelay<Client: TunnelClient> {
         loop.assertIsCurrent()
         if side == .client { clientBytes &+= bytes.count } else { upstreamBytes &+= bytes.count }
         if let stream = stream(of: side) {
-            return recordWrite(to: side, stream.send(bytes, ends: false) == .sent ? 0 : EPIPE)
+            return recordWrite(to: side, stream.send(bytes, ends: false) ? 0 : EPIPE)
         }
         return recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
