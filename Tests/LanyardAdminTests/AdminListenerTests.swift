@@ -22,7 +22,7 @@ import Testing
         #expect(
             Set(json.object.keys) == [
                 "version", "uptime_seconds", "active_user", "listeners", "users", "stopping", "store_failure",
-                "failed_reload", "lowered_limit", "logins", "slow_calls", "expiring_certificates", "readiness",
+                "failed_reload", "lowered_limit", "logins", "slow_calls", "expiring_certificates", "readiness", "http2",
                 "requests", "routes", "identities",
                 "store", "clock", "descriptors", "last_reload_at",
             ])
