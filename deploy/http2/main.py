@@ -23,7 +23,7 @@ MODULES = [
     "life", "clients", "clients_grpc", "clients_node", "clients_browser", "websocket", "websocket_bytes", "websocket_ends",
     "upstream_bridges",
     "upstream_fields", "upstream_malformed", "upstream_sharing", "upstream_ends", "upstream_windows", "upstream_life",
-    "upstream_grpc", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
+    "upstream_grpc", "upstream_reads", "upstream_reuse", "upstream_times", "upstream_random", "upstream_honest", "upstream_mixed",
     "upstream_mended", "mended", "rotation"]
 # As deploy/checks.sh has it.
 NOTHING_TRIED = 77

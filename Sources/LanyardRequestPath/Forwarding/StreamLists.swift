@@ -6,6 +6,8 @@ struct StreamLists {
     var stalled: [UpstreamStream] = []
     /// Their heads are in the frames of this turn.
     var fresh: [UpstreamStream] = []
+    /// Their heads wait for the first bytes of their bodies, until all of a read was looked at.
+    var heads: [UpstreamStream] = []
     /// Closed, and not used any more.
     var released: [UpstreamStream] = []
 

@@ -165,9 +165,12 @@ final class UpstreamMultiplexer {
         let events = workspace.events
         pings.recordFrames(hasMessages: events.contains(where: \.isMessage), at: loop.now)
         for index in events.indices {
-            handle(events, index)
+            handle(events[index])
             guard end != .ended else { return }
         }
+        for stream in lists.heads where end != .ended { stream.deliverHead() }
+        lists.heads.removeAll(keepingCapacity: true)
+        guard end != .ended else { return }
         let counts = session.takeCounts()
         resources.counters.resets.add(Int(counts.resets))
         let limit = budgets.charge(counts, refused: 0, at: loop.now)
@@ -183,12 +186,9 @@ final class UpstreamMultiplexer {
         noteOutput()
     }
 
-    private func handle(_ events: UnsafeMutableBufferPointer<lanyard_h2_event>, _ index: Int) {
-        let event = events[index]
+    private func handle(_ event: lanyard_h2_event) {
         switch event.known {
-        case .head, .trailers:
-            let next = index + 1 < events.count ? events[index + 1] : nil
-            receiveSection(event, isFollowed: next.map { $0.isBody && $0.stream == event.stream } ?? false)
+        case .head, .trailers: receiveSection(event)
         case .data, .end:
             guard let stream = stream(of: event) else { return session.consume(event.count) }
             stream.receiveBody(event.content, ends: event.ends)
@@ -196,22 +196,21 @@ final class UpstreamMultiplexer {
         case .goAway: receiveGoAway(code: event.code)
         // The codec has applied them: there may be more places.
         case .settings:
-            waits.hasSettings = true
+            waits.recordSettings()
             connection.pool.noteStreamsMax(session.peerStreamsMax)
             noteOutput()
         }
     }
 
-    /// - Parameter isFollowed: the next event is of the stream's body.
-    private func receiveSection(_ event: lanyard_h2_event, isFollowed: Bool) {
+    private func receiveSection(_ event: lanyard_h2_event) {
         guard let stream = stream(of: event) else { return }
         if event.isTooLarge {
             return refuse(stream, HeadError(.fieldsTooLarge, "the field section is too long"))
         }
         if event.isMalformed { return refuse(stream, .malformed("a field that HTTP/2 does not allow")) }
         if event.known == .head {
-            stream.receiveHead(
-                event.content, isNeverIndexed: event.isNeverIndexed, ends: event.ends, isFollowed: isFollowed)
+            let waits = stream.receiveHead(event.content, isNeverIndexed: event.isNeverIndexed, ends: event.ends)
+            if waits { lists.heads.append(stream) }
         } else if event.ends {
             stream.receiveTrailers(event.content)
         } else {
@@ -238,7 +237,7 @@ final class UpstreamMultiplexer {
 
     /// Removes the streams that the codec has closed, and those that no exchange uses.
     private func removeClosed() {
-        var hasRoom = false
+        var hasRoom = waits.takeNewLimit()
         while let (owner, code) = session.takeClosed() {
             let stream = Unmanaged<UpstreamStream>.fromOpaque(owner).takeUnretainedValue()
             guard stream.place >= 0 else { continue }

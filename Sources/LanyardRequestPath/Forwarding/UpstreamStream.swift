@@ -40,49 +40,6 @@ package final class UpstreamStream: ListedStream {
         case failed(Failure)
     }
 
-    /// A head or a trailer section that waits.
-    private final class Section {
-        var text: ByteQueue
-        let isNeverIndexed: Bool
-
-        init(_ bytes: UnsafeRawBufferPointer, isNeverIndexed: Bool = false, budget: BufferBudget) {
-            self.isNeverIndexed = isNeverIndexed
-            text = ByteQueue(budget: budget)
-            text.append(bytes)
-        }
-    }
-
-    private struct PresentHead {
-        let text: UnsafeRawBufferPointer
-        let isNeverIndexed: Bool
-    }
-
-    private enum Event {
-        case head(PresentHead)
-        case body(UnsafeRawBufferPointer)
-        case trailers(UnsafeRawBufferPointer)
-    }
-
-    /// What has come and the exchange has not taken.
-    private struct Intake: ~Copyable {
-        var heads: [Section] = []
-        var body: ByteQueue
-        var trailers: Section?
-        /// In the codec's memory: valid while the owner is told of it.
-        var present: Event?
-        /// A head whose first bytes of the body are told of with it, in the codec's memory until then.
-        var presentHead: PresentHead?
-        /// The upstream's end has come.
-        var hasEnd = false
-        /// The end, or the failure, was taken.
-        var isOver = false
-        var failure: Failure?
-        /// What `take` has returned last.
-        var takenSection: Section?
-        /// Bytes that were taken, and whose room the upstream does not have back yet.
-        var uncredited = 0
-    }
-
     /// Heads that may wait: interim ones of an upstream that sends them faster than the client takes them.
     private static let waitingHeadsMax = 64
 
@@ -95,7 +52,7 @@ package final class UpstreamStream: ListedStream {
     private(set) var isClosed = true
     private var output: StreamOutput
     private let budget: BufferBudget
-    private var intake: Intake
+    private var intake: StreamIntake
     /// What `take` has returned last.
     private var taken: ByteQueue
     /// In the multiplexer's lists.
@@ -109,7 +66,7 @@ package final class UpstreamStream: ListedStream {
     init(budget: BufferBudget) {
         self.budget = budget
         output = StreamOutput(budget: budget)
-        intake = Intake(body: ByteQueue(budget: budget))
+        intake = StreamIntake(body: ByteQueue(budget: budget))
         taken = ByteQueue(budget: budget)
     }
 
@@ -226,12 +183,31 @@ package final class UpstreamStream: ListedStream {
 
     /// The multiplexer has read an event.
     ///
-    /// - Parameter isFollowed: the next event is of this stream's body: the owner is told of both at once.
-    func receiveHead(_ text: UnsafeRawBufferPointer, isNeverIndexed: Bool, ends: Bool, isFollowed: Bool) {
+    /// - Returns: whether the head waits for the first bytes of its body, so that both are relayed together. `deliverHead` ends that.
+    func receiveHead(_ text: UnsafeRawBufferPointer, isNeverIndexed: Bool, ends: Bool) -> Bool {
+        // An interim one goes first.
+        deliverHead()
         if ends { intake.hasEnd = true }
-        let head = PresentHead(text: text, isNeverIndexed: isNeverIndexed)
-        if isFollowed, owner != nil, intake.failure == nil, isIntakeEmpty { return intake.presentHead = head }
+        let head = StreamIntake.PresentHead(text: text, isNeverIndexed: isNeverIndexed)
+        if !ends, owner != nil, intake.failure == nil, isIntakeEmpty {
+            intake.presentHead = head
+            return true
+        }
         deliver(.head(head))
+        return false
+    }
+
+    /// The owner is told of a head that waits. The codec's memory is not used behind this.
+    func deliverHead() {
+        guard intake.presentHead != nil else { return }
+        owner?.handleStream(self)
+        keepPresentHead()
+    }
+
+    private func keepPresentHead() {
+        guard let head = intake.presentHead else { return }
+        intake.presentHead = nil
+        if owner != nil { keep(.head(head)) }
     }
 
     func receiveBody(_ bytes: UnsafeRawBufferPointer, ends: Bool) {
@@ -244,7 +220,7 @@ package final class UpstreamStream: ListedStream {
         deliver(.trailers(text))
     }
 
-    private func deliver(_ event: Event) {
+    private func deliver(_ event: StreamIntake.Event) {
         guard let owner, intake.failure == nil else {
             intake.presentHead = nil
             return drop(event)
@@ -252,10 +228,7 @@ package final class UpstreamStream: ListedStream {
         if isIntakeEmpty {
             intake.present = event
             owner.handleStream(self)
-            if let head = intake.presentHead {
-                intake.presentHead = nil
-                if self.owner != nil { keep(.head(head)) }
-            }
+            keepPresentHead()
             guard let present = intake.present else { return }
             intake.present = nil
             // The owner may have given it up.
@@ -267,22 +240,25 @@ package final class UpstreamStream: ListedStream {
 
     private var isIntakeEmpty: Bool { intake.heads.isEmpty && intake.body.isEmpty && intake.trailers == nil }
 
-    private func keep(_ event: Event) {
+    private func keep(_ event: StreamIntake.Event) {
         switch event {
         case .head(let head):
             guard intake.heads.count < Self.waitingHeadsMax else {
                 return fail(.malformed(HeadError(.fieldsTooLarge, "too many interim responses")))
             }
-            intake.heads.append(Section(head.text, isNeverIndexed: head.isNeverIndexed, budget: budget))
+            intake.heads.append(StreamIntake.Section(head.text, isNeverIndexed: head.isNeverIndexed, budget: budget))
         case .body(let bytes): intake.body.append(bytes)
-        case .trailers(let text): intake.trailers = Section(text, budget: budget)
+        case .trailers(let text): intake.trailers = StreamIntake.Section(text, budget: budget)
         }
     }
 
-    private func drop(_ event: Event) { if case .body(let bytes) = event { held.session.consume(bytes.count) } }
+    private func drop(_ event: StreamIntake.Event) {
+        if case .body(let bytes) = event { held.session.consume(bytes.count) }
+    }
 
     /// The response does not come to its end. What has come of it is taken before.
     func fail(_ failure: Failure) {
+        keepPresentHead()
         guard intake.failure == nil, !intake.hasEnd, !intake.isOver else { return }
         intake.failure = failure
         owner?.handleStream(self)
@@ -353,7 +329,7 @@ package final class UpstreamStream: ListedStream {
         return failure
     }
 
-    private func takenHead(_ head: Section) -> Arrival {
+    private func takenHead(_ head: StreamIntake.Section) -> Arrival {
         intake.takenSection = head
         let ends = intake.hasEnd && isIntakeEmpty && intake.present == nil
         if ends { intake.isOver = true }
@@ -387,7 +363,7 @@ package final class UpstreamStream: ListedStream {
 
     /// Its exchange does not use it any more: one that has not ended is reset. What has come of it gives its room back.
     func release() {
-        owner = nil
+        (owner, intake.presentHead) = (nil, nil)
         let multiplexer = held
         multiplexer.session.consume(intake.uncredited + intake.body.count)
         intake.uncredited = 0

@@ -5,13 +5,10 @@ import LanyardFoundations
 ///
 /// A shard's messages use it in turn.
 struct HTTP2FieldWriter: ~Copyable {
-    /// Fields of nearly all heads.
-    private static let firstRoom = 64
-
-    private var text = HeadWriter(capacity: 16 << 10)
+    private var text: HeadWriter
     /// Names and values one behind the other: their places are found when the text is whole.
-    private var fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: firstRoom)
-    private var capacity = firstRoom
+    private var fields: UnsafeMutablePointer<nghttp2_nv>
+    private var capacity: Int
     private var count = 0
     /// Where the value of the field that is being written starts.
     private var valueStart = 0
@@ -24,7 +21,14 @@ struct HTTP2FieldWriter: ~Copyable {
     /// The upstream is reached by TLS.
     var isSecure = false
 
-    init() {}
+    /// - Parameters:
+    ///   - bytes: of the text that has room without another allocation.
+    ///   - fields: the same of fields.
+    init(bytes: Int = 16 << 10, fields: Int = 64) {
+        text = HeadWriter(capacity: bytes)
+        self.fields = .allocate(capacity: fields)
+        capacity = fields
+    }
 
     deinit { fields.deallocate() }
 
@@ -151,5 +155,5 @@ extension HTTP2FieldWriter: HeadSink {
 
 /// Trailers that wait for the end of their body. An object, because few responses have some.
 final class StreamTrailers {
-    var fields = HTTP2FieldWriter()
+    var fields = HTTP2FieldWriter(bytes: 512, fields: 8)
 }

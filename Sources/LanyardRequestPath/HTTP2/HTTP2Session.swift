@@ -275,9 +275,6 @@ extension lanyard_h2_event {
         }
     }
 
-    /// Bytes of a body, or its end.
-    var isBody: Bool { kind == LANYARD_H2_DATA || kind == LANYARD_H2_END }
-
     /// The peer's direction of the stream ends with it.
     package var ends: Bool { flags & UInt32(LANYARD_H2_ENDS) != 0 }
     /// The head is longer than the session allows.
