@@ -11,7 +11,7 @@ from multiplexed import ok
 from programs import Program, accepted, upstreams
 from rows import expect, patience, row
 from servers import free_port
-from upstream import MIB, Cut, Gate, head
+from upstream import MIB, Gate, endless, head
 from upstream import ok as ok_plain
 
 # The page reports how its script has ended.
@@ -120,15 +120,6 @@ def page_parts(server):
         body = exchange.read_body()
         exchange.reply(200, [("Set-Cookie", "one=1; Path=/; Secure; HttpOnly")], f"{len(body)}".encode())
 
-    def endless(exchange):
-        exchange.read_body()
-        exchange.send(head(200, ("Transfer-Encoding", "chunked")))
-        try:
-            while True:
-                exchange.chunk(bytes(10_000))
-        except Cut:
-            exchange.is_cut = True
-            raise
     paths = [server.upstream.on(script) for script in (upload, events, endless, talk)]
     page = Page(server, """
         const [upload, events, endless, talk] = %s

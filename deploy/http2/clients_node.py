@@ -7,7 +7,7 @@ import re
 from clients import PRIOR, curl, load
 from programs import Program, upstreams
 from rows import expect, row
-from upstream import MIB, Cut, head
+from upstream import MIB, endless
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -42,16 +42,6 @@ def trailers(server, side):
     for secure in (False, True):
         seen = node(server, "trailers", side.trailers(), secure=secure)
         expect("the response", {"status": 200, "body": "body", "trailers": {"x-sum": "5", "x-mine": "yes"}}, seen)
-
-
-def endless(exchange):
-    exchange.send(head(200, ("Transfer-Encoding", "chunked")))
-    try:
-        while True:
-            exchange.chunk(bytes(10_000))
-    except Cut:
-        exchange.is_cut = True
-        raise
 
 
 @upstreams("H25", "Node: 20 cancelled downloads end at the upstream, and the session serves the next request")

@@ -244,6 +244,18 @@ def echo(exchange):
     exchange.reply(200, [], exchange.read_body())
 
 
+def endless(exchange):
+    """A script whose body has no end; `is_cut` says that the proxy has ended it."""
+    exchange.read_body()
+    exchange.send(head(200, ("Transfer-Encoding", "chunked")))
+    try:
+        while True:
+            exchange.chunk(bytes(10_000))
+    except Cut:
+        exchange.is_cut = True
+        raise
+
+
 def send(size, piece=1 << 16, step=None):
     """A script that sends so many bytes of known length. `step` is called with the exchange before each piece."""
     def script(exchange):

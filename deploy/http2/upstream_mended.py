@@ -10,7 +10,7 @@ from calls import StreamCall, both, complete, problem, served
 from frames import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, goaway, window_update
 from multiplexed import hold, ok
 from rows import Failure, expect, row
-from upstream import MIB, pattern
+from upstream import MIB, pattern, wait_until
 
 QUICK = {"keys": {"shards": 1, "http2": {"ping_after": "1s", "ping_timeout": "1s"}}}
 ONE_SHARD = {"keys": {"shards": 1}}
@@ -261,16 +261,21 @@ def meet(server, kind, body, how, is_request_first):
     if connection:
         connection.fence()
     server.process.send_signal(signal.SIGSTOP)
-    time.sleep(0.05)
+    wait_until("a stopped process", lambda: is_stopped(server.process.pid))
     steps = [lambda: begin(server, made, path, connection, body), lambda: end_idle(one, how)]
     try:
+        # What loopback's sockets have taken is in Lanyard's.
         later = [step() for step in (steps if is_request_first else steps[::-1])][0 if is_request_first else 1]
-        time.sleep(0.05)
     finally:
         server.process.send_signal(signal.SIGCONT)
     later.until(f"a response ({how})", lambda: later.stream.is_over)
     requests = [request for request in server.h2.requests(path) if how != "GOAWAY" or request.connection is not one]
     return later.stream.status, len(requests)
+
+
+def is_stopped(number):
+    with open(f"/proc/{number}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
 
 
 def begin(server, made, path, connection, body):

@@ -5,7 +5,7 @@ import hashlib
 
 from frames import ENABLE_CONNECT_PROTOCOL, PROTOCOL_ERROR
 from rows import Failure, expect, row
-from upstream import Cut, head
+from upstream import Cut, head, pattern
 
 ON = {"listener": {"websocket_over_http2": True}}
 
@@ -30,6 +30,22 @@ def pieces(exchange):
             yield exchange.peer.read(1 << 16)
     except Cut as cut:
         exchange.end = str(cut)
+
+
+def fill(connection, stream):
+    """Sends until the window of the stream stays empty. How many bytes it took."""
+    at = 0
+    for _ in range(10_000):
+        room = min(16_384, stream.send_window, connection.send_window)
+        if room <= 0:
+            connection.fence()
+            connection.pump(0.2)
+            if stream.send_window <= 0:
+                break
+            continue
+        connection.send_data(stream, pattern(at, room))
+        at += room
+    return at
 
 
 def mirror(exchange):

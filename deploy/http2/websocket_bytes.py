@@ -6,7 +6,7 @@ import threading
 from frames import INITIAL_WINDOW_SIZE, NO_ERROR
 from rows import Failure, expect, row
 from upstream import MIB, Gate, pattern, wait_until
-from websocket import ON, agree, collect, fields, mirror, pieces, receive, tunnel
+from websocket import ON, agree, collect, fields, fill, mirror, pieces, receive, tunnel
 
 
 @row("H7", "DATA behind the CONNECT waits for the 101", own=ON, peer="sends it at once")
@@ -170,17 +170,7 @@ def upstream_stalls(server):
     path = server.upstream.on(script, "narrow/r")
     connection = server.connect()
     stream = tunnel(connection, path)
-    at = 0
-    for _ in range(10_000):
-        room = min(16_384, stream.send_window, connection.send_window)
-        if room <= 0:
-            connection.fence()
-            connection.pump(0.2)
-            if stream.send_window <= 0:
-                break
-            continue
-        connection.send_data(stream, pattern(at, room))
-        at += room
+    at = fill(connection, stream)
     expect("window of the stream", 0, stream.send_window)
     connection.get(server.path)
     gate.set()

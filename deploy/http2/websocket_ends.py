@@ -8,7 +8,7 @@ import threading
 from frames import CANCEL, CONNECT_ERROR, ENABLE_CONNECT_PROTOCOL, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR, headers
 from rows import Failure, expect, patience, row
 from upstream import Gate, pattern, wait_until
-from websocket import ON, agree, collect, fields, mirror, pieces, receive, tunnel
+from websocket import ON, agree, collect, fields, fill, mirror, pieces, receive, tunnel
 
 
 @row("H7", "END_STREAM with the head: the upstream agrees, and reads its end", own=ON, peer="refuses it")
@@ -80,17 +80,7 @@ def outlives_stream(server):
     stream = tunnel(connection, path)
     connection.until("END_STREAM", lambda: stream.is_over)
     stream.is_ended = False
-    at = 0
-    for _ in range(10_000):
-        room = min(16_384, stream.send_window, connection.send_window)
-        if room <= 0:
-            connection.fence()
-            connection.pump(0.2)
-            if stream.send_window <= 0:
-                break
-            continue
-        connection.send_data(stream, pattern(at, room))
-        at += room
+    at = fill(connection, stream)
     connection.send_data(stream, b"", end=True)
     connection.fence()
     connection.get(server.path)

@@ -13,10 +13,8 @@ enum WebSocketKey {
 
     /// Calls `work` with another key.
     static func withFresh<Result>(_ work: (Bytes) -> Result) -> Result {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { random in
-            for place in random.indices { random[place] = .random(in: .min ... .max) }
-            return withText(of: Bytes(random), work)
-        }
+        let random = (UInt64.random(in: .min ... .max), UInt64.random(in: .min ... .max))
+        return withUnsafeBytes(of: random) { withText(of: $0.assumingMemoryBound(to: UInt8.self), work) }
     }
 
     /// Whether the head of a 101 has the reply to this key.
@@ -41,21 +39,12 @@ enum WebSocketKey {
         }
     }
 
-    private static let digits: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
     /// Calls `work` with the bytes in base64 (RFC 4648 §4).
     private static func withText<Result>(of bytes: Bytes, _ work: (Bytes) -> Result) -> Result {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: (bytes.count + 2) / 3 * 4) { text in
-            for place in text.indices {
-                let (group, digit) = (place / 4 * 3, place % 4)
-                var word = 0
-                for offset in 0..<3 {
-                    word = word << 8 | (group + offset < bytes.count ? Int(bytes[group + offset]) : 0)
-                }
-                let isPadding = group + digit > bytes.count
-                text[place] = isPadding ? UInt8(ascii: "=") : digits.utf8Start[word >> (18 - 6 * digit) & 63]
-            }
-            return work(Bytes(text))
+        // The function ends its text with a zero.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: (bytes.count + 2) / 3 * 4 + 1) { text in
+            let count = Int(EVP_EncodeBlock(text.baseAddress, bytes.baseAddress, CInt(bytes.count)))
+            return work(Bytes(rebasing: text[0..<count]))
         }
     }
 }
