@@ -148,7 +148,7 @@ import Testing
         loop.stop()
     }
 
-    @Test("a descriptor is known to be silent if the wait reported nothing of it, and only after it was emptied")
+    @Test("a descriptor is known to be silent if the report has nothing of it, and only after it was emptied")
     func silent() async throws {
         let loop = loop
         let (told, other) = (Pair(), Pair())
@@ -161,7 +161,6 @@ import Testing
             }
             _ = try loop.watch(told.ours, for: [.read, .edge], by: watcher)
         }
-        // A thread that stood still for a millisecond after the wait does not know.
         try await eventually("it is known") {
             told.say()
             return known.numbers.contains(1)
@@ -170,13 +169,14 @@ import Testing
         loop.stop()
     }
 
-    @Test("a descriptor is not known to be silent if its event waits, if time has passed, or if the report was full")
+    @Test("a descriptor is not known to be silent if its event waits or if the report was full; an old report is renewed")
     func notSilent() async throws {
         let loop = loop
-        let (first, second) = (Pair(), Pair())
+        let (first, second, third) = (Pair(), Pair(), Pair())
         let state = Ends()
         let (waiting, late) = (Log(), Log())
         try await onLoop {
+            state.watches[2] = try loop.watch(third.ours, for: [.read, .edge], by: Closure { _ in late.add(3) })
             for (index, pair) in [first, second].enumerated() {
                 let watcher = Closure { _ in
                     // For the one that is told first.
@@ -185,15 +185,18 @@ import Testing
                     }
                     // A sleep, as a report is old after 1 ms of the machine's time, which no test passes.
                     usleep(1_100)
+                    if late.numbers.isEmpty { third.say() }
                     late.add(!loop.mayHavePendingInput(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
+                    late.add(!loop.mayHavePendingInput(state.watches[2]!, since: loop.waits - 1) ? 1 : 0)
                 }
                 state.watches[index] = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
             }
             first.say()
             second.say()
         }
-        try await eventually("both are told") { late.numbers.count == 2 }
-        #expect(waiting.numbers == [0] && late.numbers == [0, 0])
+        try await eventually("all are told") { late.numbers.count == 5 }
+        // The first asks while the events of both others wait, the second when nothing came of the first, and the third's event is new.
+        #expect(waiting.numbers == [0] && late.numbers == [0, 0, 1, 0, 3])
 
         let full = Log()
         let counters = (0..<260).map { _ in eventfd(1, CInt(EFD_CLOEXEC)) }
@@ -211,7 +214,7 @@ import Testing
         }
         try await eventually("the first is told") { !full.numbers.isEmpty }
         #expect(full.numbers == [0])
-        withExtendedLifetime((first, second)) { loop.stop() }
+        withExtendedLifetime((first, second, third)) { loop.stop() }
     }
 
     @Test("a put-off watcher continues after the others, whether it was put off by an event or by posted work")

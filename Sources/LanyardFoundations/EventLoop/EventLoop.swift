@@ -23,6 +23,8 @@ public final class EventLoop: Sendable {
         /// Counted by hand, so that an event does not count it: `forget` gives the reference up.
         var watcher: Unmanaged<Watcher>?
         var generation: UInt32
+        /// An event of it is still to be delivered.
+        var isReported = false
     }
 
     /// A busy loop returns its queue to Dispatch after this time.
@@ -75,11 +77,11 @@ public final class EventLoop: Sendable {
     /// How often the latest iteration has waited.
     private nonisolated(unsafe) var batches = 0
 
-    /// Waits so far that have reported events. On the loop's queue only.
+    /// Reports of events so far. On the loop's queue only.
     package private(set) nonisolated(unsafe) var waits = 0
-    /// When the latest of them returned, by the machine's clock.
+    /// When the latest of them was asked for or returned, by the machine's clock.
     private nonisolated(unsafe) var waited = EventLoop.machineTime
-    /// The events of its report that are still to be delivered.
+    /// The events that are still to be delivered.
     private nonisolated(unsafe) var undelivered = 0..<0
 
     /// Iterations so far. An idle loop has none. On the loop's queue only.
@@ -96,20 +98,15 @@ public final class EventLoop: Sendable {
         #if DEBUG
         LoopTime.install(time, on: queue)
         #endif
-        epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
-        wakeup = try Self.descriptor(
-            eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
-        timer = try Self.makeTimer()
-        iterationTimer = try Self.makeTimer()
+        epoll = try OwnedDescriptor(made: epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
+        wakeup = try OwnedDescriptor(
+            made: eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
+        timer = try OwnedDescriptor.timer()
+        iterationTimer = try OwnedDescriptor.timer()
         batch = .allocate(capacity: Int(Self.batchCapacity))
         try control(EPOLL_CTL_ADD, wakeup.raw, [.read, .edge], Self.wakeupSlot)
         try control(EPOLL_CTL_ADD, timer.raw, [.read, .edge], Self.timerSlot)
         try control(EPOLL_CTL_ADD, iterationTimer.raw, [.read, .edge], Self.iterationTimerSlot)
-    }
-
-    private static func makeTimer() throws(SystemError) -> OwnedDescriptor {
-        let flags = CInt(TFD_CLOEXEC) | CInt(TFD_NONBLOCK)
-        return try descriptor(timerfd_create(CLOCK_BOOTTIME, flags), "creating a timerfd")
     }
 
     deinit {
@@ -232,11 +229,12 @@ public final class EventLoop: Sendable {
         }
         slots[slot].watcher = nil
         slots[slot].generation &+= 1
+        slots[slot].isReported = false
         freeSlots.append(watch.slot)
         if isDelivering { forgotten.append(watcher) } else { watcher.release() }
     }
 
-    /// Whether something may have happened to the descriptor. False: the latest wait, at most a millisecond ago, has reported nothing. That
+    /// Whether something may have happened to the descriptor. False: the latest report, at most a millisecond old, has nothing of it. That
     /// saves the system call that asks the descriptor.
     ///
     /// - Parameters:
@@ -244,10 +242,35 @@ public final class EventLoop: Sendable {
     ///   - emptied: `waits` when the descriptor was last read empty, or later.
     package func mayHavePendingInput(_ watch: Watch, since emptied: Int) -> Bool {
         assertIsCurrent()
+        if Self.machineTime - waited > Self.reportLifeNanoseconds { renewReport() }
         // A full report may lack descriptors.
         guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return true }
-        for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return true }
-        return Self.machineTime - waited > Self.reportLifeNanoseconds
+        return slots[Int(watch.slot)].isReported || Self.machineTime - waited > Self.reportLifeNanoseconds
+    }
+
+    /// Adds what has become ready to the batch that is being delivered. One call for all descriptors: with many requests in a batch, each
+    /// would else ask for its own.
+    private func renewReport() {
+        let room = Self.batchCapacity - CInt(undelivered.upperBound)
+        guard isDelivering, room > 0 else { return }
+        let time = Self.machineTime
+        let count = epoll_wait(epoll.raw, batch + undelivered.upperBound, room, 0)
+        guard count >= 0 else { return }
+        waited = time
+        add(Int(count))
+    }
+
+    /// Adds events that a wait has put behind those of the batch.
+    private func add(_ count: Int) {
+        waits &+= 1
+        let added = undelivered.upperBound..<undelivered.upperBound + count
+        undelivered = undelivered.lowerBound..<added.upperBound
+        for index in added {
+            let data = lanyard_epoll_data(batch + index)
+            let slot = Int(data & 0xffff_ffff)
+            guard slot < slots.count, UInt64(slots[slot].generation) == data >> 32 else { continue }
+            slots[slot].isReported = true
+        }
     }
 
     private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)
@@ -257,11 +280,6 @@ public final class EventLoop: Sendable {
         guard epoll_ctl(epoll.raw, operation, descriptor, &event) == 0 else {
             throw SystemError(.machine, .system(errno), "watching a descriptor")
         }
-    }
-
-    private static func descriptor(_ raw: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
-        guard raw >= 0 else { throw SystemError(.machine, .system(errno), doing) }
-        return OwnedDescriptor(taking: raw)
     }
 
     /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-connections.md 20.5).
@@ -301,36 +319,6 @@ public final class EventLoop: Sendable {
         guard isIdle ? earliest != armed : earliest < armed else { return }
         armed = earliest
         lanyard_timer_set(timer.raw, earliest == .never ? 0 : timerSetting(earliest))
-    }
-
-    // MARK: The machine's clock
-
-    // In debug builds tests move and stop a loop's time (`LoopTime`), but neither timers nor iterations.
-
-    /// The setting of a timerfd for an instant of the loop; 0: the instant comes when a test says so.
-    @inline(__always) private func timerSetting(_ instant: Instant) -> Int64 {
-        #if DEBUG
-        time.timerSetting(instant)
-        #else
-        max(instant.nanoseconds, 1)
-        #endif
-    }
-
-    @inline(__always) private static var machineTime: Int64 {
-        #if DEBUG
-        LoopTime.machine
-        #else
-        Instant.now.nanoseconds
-        #endif
-    }
-
-    /// The same at the start of the present batch.
-    @inline(__always) private var batchTime: Int64 {
-        #if DEBUG
-        LoopTime.machine
-        #else
-        now.nanoseconds
-        #endif
     }
 
     // MARK: The iteration
@@ -414,12 +402,15 @@ public final class EventLoop: Sendable {
     /// Delivers the events of a wait. False if all are of the loop's own descriptors.
     private func deliver(_ count: Int) -> Bool {
         guard count > 0 else { return false }
-        waits &+= 1
         waited = batchTime
         var worked = false
         isDelivering = true
-        for index in 0..<count {
-            undelivered = index + 1..<count
+        undelivered = 0..<0
+        add(count)
+        // Calls may add more.
+        while !undelivered.isEmpty {
+            let index = undelivered.lowerBound
+            undelivered = index + 1..<undelivered.upperBound
             if deliver(batch + index) { worked = true }
         }
         isDelivering = false
@@ -438,6 +429,7 @@ public final class EventLoop: Sendable {
         }
         let entry = slots[Int(slot)]
         guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return true }
+        slots[Int(slot)].isReported = false
         let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
         watcher._withUnsafeGuaranteedRef { $0.ready(IOReadiness(rawValue: event.pointee.events), on: watch) }
         return true
@@ -445,16 +437,6 @@ public final class EventLoop: Sendable {
 
     private func fireDeadlines() {
         while let deadline = deadlines.next(at: now) { deadline.owner?.due(deadline) }
-    }
-}
-
-extension EventLoop.Watch {
-    /// What epoll carries for this registration.
-    fileprivate var data: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
-
-    /// The same registration: a slot of another generation is another one.
-    public static func == (left: Self, right: Self) -> Bool {
-        left.slot == right.slot && left.generation == right.generation
     }
 }
 
