@@ -54,6 +54,39 @@ def client_takes_nothing(server):
     complete(StreamCall(server, server.h2.on(answer(200, [], b"x"), "/short"), connection=connection))
 
 
+def slow_reader(server, each, end):
+    """A client that gives `each` bytes of window every tenth of a second, until `end` says so. Returns the call and the request."""
+    path, connection = server.h2.on(hold, "/short"), server.connect((INITIAL_WINDOW_SIZE, 1000))
+    connection.gives_back = False
+    made = StreamCall(server, path, connection=connection)
+    request = server.h2.request(path)
+    request.respond(200)
+    request.put(bytes(30_000))
+    began = time.monotonic()
+    while not made.stream.is_over and not end(time.monotonic() - began):
+        server.h2.pause(0.1)
+        connection.grant(made.stream, each)
+    return made, request
+
+
+@row("H24", "a client that takes 200 bytes a second is cut after timeouts.write of 1 s, and CANCEL goes to the upstream")
+def client_takes_little(server):
+    made, request = slow_reader(server, 20, lambda seconds: seconds > 12)
+    cut(made)
+    ended_upstream(server, request, CANCEL)
+
+
+@row("H24", "a client that takes 4 KiB a second gets all of it, with timeouts.write of 1 s")
+def client_takes_slowly(server):
+    made, request = slow_reader(server, 410, lambda seconds: seconds > 3)
+    expect("over", False, made.stream.is_over)
+    request.put(b"", end=True)
+    made.connection.grant(made.stream, 30_000)
+    made.connection.until("the end", lambda: made.stream.is_over)
+    expect("bytes", 30_000, len(made.stream.body))
+    expect("reset", None, made.stream.reset)
+
+
 @both("H24", "an upstream whose socket stands still: 504 after timeouts.write, and others are served on another connection")
 def upstream_reads_nothing(server, kind):
     server.h2.values = (LARGE,)

@@ -207,16 +207,17 @@ final class ClientStream: ListedStream, TunnelStream {
 
     func restartProgress() { output.restartProgress() }
     func hasProgress() -> Bool { output.hasProgress() }
+    func keepsPace() -> Bool { output.keepsPace() }
 
     private func beginWriteTimeout() {
         restartProgress()
         exchange.lendDeadline(until: exchange.shard.loop.now + exchange.waits.writeTimeout)
     }
 
-    /// The client took nothing of what is left of an ended response.
+    /// The client took nothing, or too little, of what is left of an ended response.
     func handleDeadline() {
         guard state == .ended, !isFinished else { return }
-        if hasProgress() { beginWriteTimeout() } else { reset(.cancel) }
+        if keepsPace() { beginWriteTimeout() } else { reset(.cancel) }
     }
 
     // MARK: The request's body

@@ -11,7 +11,7 @@ struct StreamOutput: ~Copyable {
     private var queue: ByteQueue
     /// Follow the body.
     private var trailers: StreamTrailers?
-    /// `source.framed` at the latest `restartProgress` or `hasProgress`.
+    /// `source.framed` at the latest call of those that check the progress.
     private var checkedBytes: UInt64 = 0
 
     init(budget: BufferBudget) {
@@ -94,6 +94,10 @@ struct StreamOutput: ~Copyable {
 
     // MARK: Progress of the peer
 
+    /// A peer that takes fewer bytes within a write timeout is too slow (http2-rules.md H24): a few bytes of window now and then would
+    /// hold a stream with all that waits for it.
+    private static let paceBytes: UInt64 = 1024
+
     mutating func restartProgress() { checkedBytes = source.pointee.framed }
 
     /// Some bytes were made into frames since the last check.
@@ -101,5 +105,12 @@ struct StreamOutput: ~Copyable {
         let before = checkedBytes
         restartProgress()
         return checkedBytes != before
+    }
+
+    /// Enough bytes for a write timeout were made into frames since the last check.
+    mutating func keepsPace() -> Bool {
+        let before = checkedBytes
+        restartProgress()
+        return checkedBytes - before >= Self.paceBytes
     }
 }

@@ -96,9 +96,9 @@ struct ClientSink {
         if let heldStream { return heldStream.restartProgress() }
         connection._withUnsafeGuaranteedRef { $0.stream.restartProgress() }
     }
-    /// The client has taken some bytes since the last check.
+    /// The client has taken some bytes since the last check; on a stream, as many as one must take in that time.
     func hasProgress() -> Bool {
-        if let heldStream { return heldStream.hasProgress() }
+        if let heldStream { return heldStream.keepsPace() }
         return connection._withUnsafeGuaranteedRef { $0.stream.checkProgress().isProgress }
     }
     /// The client has acknowledged nothing in the last checks.
