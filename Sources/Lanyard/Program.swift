@@ -102,7 +102,8 @@ final class Program: Sendable {
         let refused = AdminRefusalCounters()
         let counts = ReloadCounts()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused, counts, identityTLS)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused, counts, identityTLS,
+            configuration.health ?? HealthSettings())
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -211,7 +212,8 @@ final class Program: Sendable {
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches
+        refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches,
+        _ health: HealthSettings
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -225,7 +227,8 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + sessions.report.samples + refused.samples + reloads.samples
+                return path.samples(perRoute: health.metricsPerRoute)
+                    + sessions.report.samples(perUser: health.metricsPerUser) + refused.samples + reloads.samples
                     + identityTLS.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })

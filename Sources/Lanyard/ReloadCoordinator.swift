@@ -36,8 +36,8 @@ final class ReloadCoordinator: Sendable {
         enum Step {
             /// Its thread reads the files.
             case readingFiles
-            /// The sessions read the store, since the files were read.
-            case readingStore(since: Instant)
+            /// The sessions read the store. What was read of the files is applied until then.
+            case readingStore(until: Instant)
             /// It changes the running program, and is not given up any more.
             case changing
         }
@@ -63,6 +63,8 @@ final class ReloadCoordinator: Sendable {
         /// nil: there are errors.
         let files: ConfigurationFiles?
         let errors: [String]
+        /// The CPU time that it took: with thousands of users the comparison that follows takes as long.
+        let work: Duration
     }
 
     /// Beyond this, later reloads wait until a file that hangs can be read.
@@ -159,7 +161,7 @@ final class ReloadCoordinator: Sendable {
     private func handleFilesRead(_ reload: Current, _ reading: Reading) {
         let isCurrent = state.withLock { state in
             guard state.current?.number == reload.number else { return false }
-            state.current?.step = .readingStore(since: .now)
+            state.current?.step = .readingStore(until: .now + readingAgeMax + reading.work)
             state.current?.readings += 1
             state.current?.isDelayed = false
             return true
@@ -179,9 +181,9 @@ final class ReloadCoordinator: Sendable {
     /// read anew. From any thread.
     private func begins(_ number: Int) -> Bool {
         state.withLock { state in
-            guard let current = state.current, current.number == number, case .readingStore(let since) = current.step
+            guard let current = state.current, current.number == number, case .readingStore(let end) = current.step
             else { return false }
-            guard Instant.now - since <= readingAgeMax || current.readings >= Self.readingsMax else { return false }
+            guard Instant.now <= end || current.readings >= Self.readingsMax else { return false }
             state.current?.step = .changing
             return true
         }
@@ -233,16 +235,18 @@ final class ReloadCoordinator: Sendable {
     /// For `/metrics`. From any thread.
     var samples: [MetricSample] { counts.samples }
 
-    /// Reads all files, and reads them anew until all were read within a short time. On the thread of a reload.
+    /// Reads all files, and reads them anew until all were read within a short time, besides the work for them. On the thread of a
+    /// reload.
     private func readAll() -> Reading {
         var readings = 0
         while true {
-            let startedAt = Instant.now
+            let (startedAt, workBefore) = (Instant.now, Machine.threadCPUTime)
             let loaded = load()
             let (files, errors) = read(loaded)
             readings += 1
-            if Instant.now - startedAt <= readingAgeMax || readings == Self.readingsMax {
-                return Reading(loaded: loaded, files: files, errors: errors)
+            let work = Machine.threadCPUTime - workBefore
+            if Instant.now - startedAt <= readingAgeMax + work || readings == Self.readingsMax {
+                return Reading(loaded: loaded, files: files, errors: errors, work: work)
             }
         }
     }

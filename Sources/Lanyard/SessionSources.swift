@@ -93,8 +93,9 @@ final class SessionSources: Sendable {
     /// The certificates that identity services have shown last. From any thread.
     var certificates: [ProgramConditions.Certificate] {
         let running = state.withLock(\.running)
+        let services = running.services
         return running.identities.compactMap { settings, _ in
-            running.services[settings.name]?.contact.state.certificateEnd.map {
+            services[settings.name]?.contact.state.certificateEnd.map {
                 .init(owner: "the identity service \(settings.name)", file: nil, expiresAt: $0)
             }
         }
@@ -140,19 +141,22 @@ final class SessionSources: Sendable {
             refresh: configuration.refresh, login: configuration.login, activeUser: configuration.configuredActiveUser,
             activatesNextOnLogout: configuration.activatesNextOnLogout, variants: configuration.variants,
             withoutPlainToken: configuration.usersWithoutPlainToken)
+        let runningIdentities = Dictionary(uniqueKeysWithValues: running.identities.map { ($0.settings.name, $0) })
         for settings in configuration.identities {
-            if let kept = running.identities.first(where: { $0.settings == settings }) {
+            if let kept = runningIdentities[settings.name], kept.settings == settings {
                 made.identities.append(kept)
             } else {
                 made.identities.append((settings, try identity(settings, tls)))
             }
         }
+        let identities = Dictionary(uniqueKeysWithValues: made.identities.map { ($0.settings.name, $0) })
+        let runningUsers = Dictionary(uniqueKeysWithValues: running.users.map { ($0.settings.name, $0) })
         made.users = configuration.users.compactMap { settings in
-            guard let identity = made.identities.first(where: { $0.settings.name == settings.identity }) else {
-                return nil
+            guard let identity = identities[settings.identity] else { return nil }
+            if let kept = runningUsers[settings.name], kept.settings == settings, kept.identity == identity.settings {
+                return kept
             }
-            let kept = running.users.first { $0.settings == settings && $0.identity == identity.settings }
-            return (settings, identity.settings, kept?.made ?? user(settings, identity.settings, identity.made))
+            return (settings, identity.settings, user(settings, identity.settings, identity.made))
         }
         return made
     }

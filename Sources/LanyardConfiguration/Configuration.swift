@@ -85,14 +85,16 @@ package struct LoadedConfiguration: Sendable {
     package var configuration: Configuration?
     /// Errors and warnings in the order of their places: the file from top to bottom, environment, flags.
     package var diagnostics: [ConfigurationError]
-    /// The effective configuration as YAML with defaults; secrets are paths. Empty if there is an error.
-    package var printed: String
-
     /// All given values, for the comparison with another configuration.
     var tree = ConfigurationNode(.mapping([]), at: .commandLine)
 
     /// The places of the addresses, for errors when they are bound.
     package var addresses = AddressPlaces()
+
+    /// The effective configuration as YAML with defaults; secrets are paths. Empty if there is an error.
+    package var printed: String {
+        configuration == nil ? "" : ConfigurationPrinter.print(ConfigurationLoader.completed(tree))
+    }
 
     /// The diagnostics that do not stop the program.
     package var warnings: [ConfigurationError] { diagnostics.filter { $0.severity == .warning } }

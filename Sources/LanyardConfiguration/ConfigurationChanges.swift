@@ -76,8 +76,9 @@ package struct ConfigurationChanges: Equatable, Sendable {
             }
         case .named:
             let names = (old?.entries.map(\.key) ?? [], new?.entries.map(\.key) ?? [])
-            for name in names.0 + names.1.filter({ !names.0.contains($0) }) {
-                compareElements(old?[name], new?[name], key, "\(shown).\(name)")
+            let (left, right) = (old?.valuesByKey ?? [:], new?.valuesByKey ?? [:])
+            for name in names.0 + names.1.filter({ left[$0] == nil }) {
+                compareElements(left[name], right[name], key, "\(shown).\(name)")
             }
             // The first user is the default of active_user.
             if names.0 != names.1, Set(names.0) == Set(names.1) { record(key, shown) }
@@ -99,6 +100,8 @@ package struct ConfigurationChanges: Equatable, Sendable {
         _ old: ConfigurationNode?, _ new: ConfigurationNode?, _ key: ConfigurationKey, _ shown: String
     ) {
         guard let old, let new else { return record(key, shown) }
+        // Nearly all of thousands are as before.
+        guard old.content != new.content else { return }
         compare(old, new, section: key.below, shown: shown)
     }
 

@@ -97,10 +97,9 @@ struct ConfigurationLoader {
             tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)
         diagnostics += found
         guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
-        let completed = Self.completed(tree)
         return LoadedConfiguration(
-            configuration: configuration, diagnostics: limited(diagnostics),
-            printed: ConfigurationPrinter.print(completed), tree: completed, addresses: AddressPlaces(of: tree))
+            configuration: configuration, diagnostics: limited(diagnostics), tree: tree,
+            addresses: AddressPlaces(of: tree))
     }
 
     mutating func healthEndpoint(arguments: [String], environment: [String: String]) -> HealthEndpoint {
@@ -159,7 +158,7 @@ struct ConfigurationLoader {
     private var errors: [ConfigurationError] { limited(diagnostics.filter { $0.severity != .warning }) }
 
     private func failed() -> LoadedConfiguration {
-        LoadedConfiguration(configuration: nil, diagnostics: limited(diagnostics), printed: "")
+        LoadedConfiguration(configuration: nil, diagnostics: limited(diagnostics))
     }
 
     // MARK: - Sources
@@ -258,7 +257,7 @@ struct ConfigurationLoader {
     }
 
     /// The tree with defaults that depend on other keys, if a file can express them.
-    private static func completed(_ tree: ConfigurationNode) -> ConfigurationNode {
+    static func completed(_ tree: ConfigurationNode) -> ConfigurationNode {
         var tree = tree
         if tree["store"]?["path"] == nil {
             tree.set(["store", "memory"], to: ConfigurationNode(.scalar("true"), at: .commandLine))
@@ -279,12 +278,14 @@ struct ConfigurationLoader {
         -> ConfigurationNode
     {
         guard case .mapping(let entries) = node.content else { return node }
+        let known = ConfigurationKeys.keys(in: section)
         let kept = entries.compactMap { entry -> ConfigurationNode.Entry? in
-            guard let key = ConfigurationKeys.keys(in: section).first(where: { $0.name == entry.key }) else {
-                return entry
-            }
+            guard let key = known.first(where: { $0.name == entry.key }) else { return entry }
+            let unsupported = UnsupportedSetting.matching(entry.value, at: key.path)
+            // What is a value has nothing below it.
+            if unsupported == nil, entry.value.text != nil { return entry }
             let name = shown.isEmpty ? entry.key : "\(shown).\(entry.key)"
-            if let unsupported = UnsupportedSetting.matching(entry.value, at: key.path) {
+            if let unsupported {
                 report(unsupported, entry, key: key, shown: name)
                 guard unsupported.isError else { return nil }
                 return .init(key: entry.key, place: entry.place, value: .init(.invalid, at: entry.value.place))

@@ -7,12 +7,14 @@ extension RequestPath {
     package var buffers: BufferBudget { context.buffers }
 
     /// The counters of all shards, and the states of what they share.
-    package var samples: [MetricSample] {
+    ///
+    /// - Parameter perRoute: false: sums over all routes, and no states of a single one.
+    package func samples(perRoute: Bool = true) -> [MetricSample] {
         let served = served.withLock { $0 }
         guard let configuration = served.first?.configuration else { return [] }
         var samples = Self.summed(
             zip(shards, served).flatMap { shard, routes in
-                shard.counters.samples(of: routes.counters)
+                shard.counters.samples(of: routes.counters, perRoute: perRoute)
             })
         samples += certificateSamples + resolver.samples
         samples.append(MetricSample("lanyard_client_connections", value: Double(clientConnectionCount)))
@@ -26,6 +28,7 @@ extension RequestPath {
                     value: Double(count)))
         }
         samples += Self.endSamples(configuration)
+        guard perRoute else { return samples + Self.connectionSamples(served.flatMap(\.pools), []) }
         for route in configuration.routeList {
             samples += Self.routeSamples(route, configuration, served.map { $0.pools[route.index] })
         }
@@ -106,13 +109,15 @@ extension RequestPath {
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
                     value: Double(count)))
         }
+        return samples + connectionSamples(pools, [name])
+    }
+
+    private static func connectionSamples(_ pools: [UpstreamPool], _ labels: [MetricSample.Label]) -> [MetricSample] {
         let open = pools.reduce(0) { $0 + $1.open.value }
         let idle = pools.reduce(0) { $0 + $1.idleCount }
-        for (state, value) in [("open", open), ("idle", idle)] {
-            samples.append(
-                MetricSample(
-                    "lanyard_upstream_connections", labels: [name, .init("state", state)], value: Double(value)))
+        return [("open", open), ("idle", idle)].map { state, value in
+            MetricSample(
+                "lanyard_upstream_connections", labels: labels + [.init("state", state)], value: Double(value))
         }
-        return samples
     }
 }

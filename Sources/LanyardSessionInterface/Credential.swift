@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 
 /// A credential for a login: as configured, or as an operator gave it just now.
-package enum Credential: Sendable {
+package indirect enum Credential: Sendable {
     /// Secrets are read from their files when the call is made.
     case configured(UserSettings.Login)
     /// Used once and not kept.

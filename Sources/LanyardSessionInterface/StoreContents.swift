@@ -31,6 +31,9 @@ package struct StoreContents: Equatable, Sendable {
 
     package init(fingerprintKey: Secret) { self.fingerprintKey = fingerprintKey }
 
+    /// All stored users.
+    package var usersByName: [String: StoredUser] { Dictionary(users.map { ($0.name, $0) }) { first, _ in first } }
+
     /// The stored user of that name.
     package subscript(name: String) -> StoredUser? {
         users.first { $0.name == name }

@@ -44,5 +44,10 @@ package struct HealthSettings: Equatable, Sendable {
     package var address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
     /// Hosts that a request may name besides IP addresses and localhost, as they are configured: `host` or `host:port`.
     package var allowedHosts: [String] = []
+    /// `/metrics` has series of each user; else their sums.
+    package var metricsPerUser = true
+    /// `/metrics` has series of each route; else their sums.
+    package var metricsPerRoute = true
+
     package init() {}
 }

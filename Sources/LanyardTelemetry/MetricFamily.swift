@@ -39,6 +39,9 @@ package struct MetricFamily: Equatable, Sendable {
         .init(
             "lanyard_config_reload_running_seconds", .gauge,
             "For how long the reload in progress has been running; 0: there is none."),
+        .init(
+            "lanyard_metrics_series_left_out", .gauge,
+            "Series of users and routes that are not on this page, because there are too many."),
         .init("lanyard_log_lines_dropped", .counter, "Log lines dropped because the reader was slow or gone."),
         .init("lanyard_internal_errors", .counter, "Internal errors of Lanyard."),
         .init("lanyard_admin_refused", .counter, "Admin calls that were refused."),

@@ -50,10 +50,29 @@ package struct MetricsPage {
 
     private init(format: MetricsFormat) { self.format = format }
 
+    /// Series of users and routes on one page. More are left out, and counted by their family: a page has some megabytes at most.
+    package static let seriesMax = 50_000
+
     /// The whole page.
     package static func write(_ samples: [MetricSample], as format: MetricsFormat) -> [UInt8] {
         var families: [String: Family] = [:]
-        for sample in samples { families[sample.name, default: Family()].add(sample) }
+        var leftOut: [String: Int] = [:]
+        var count = 0
+        for sample in samples {
+            if sample.isOfUserOrRoute {
+                count += 1
+                guard count <= seriesMax else {
+                    leftOut[sample.name, default: 0] += 1
+                    continue
+                }
+            }
+            families[sample.name, default: Family()].add(sample)
+        }
+        for (name, count) in leftOut.sorted(by: { $0.key < $1.key }) {
+            let sample = MetricSample(
+                "lanyard_metrics_series_left_out", labels: [.init("family", name)], value: Double(count))
+            families[sample.name, default: Family()].add(sample)
+        }
         var page = MetricsPage(format: format)
         page.bytes.reserveCapacity(samples.count * 96 + 4_096)
         for family in MetricFamily.all {
@@ -134,4 +153,9 @@ package struct MetricsPage {
         if value.isNaN { return "NaN" }
         return value.isInfinite ? (value < 0 ? "-Inf" : "+Inf") : value.description
     }
+}
+
+extension MetricSample {
+    /// There may be thousands of it.
+    fileprivate var isOfUserOrRoute: Bool { labels.contains { $0.name == "user" || $0.name == "route" } }
 }

@@ -146,7 +146,7 @@ import Testing
         arguments: [
             ("/nonexistent/lanyard.yaml", "cannot read the configuration file: No such file or directory"),
             ("/tmp", "cannot read the configuration file: Is a directory"),
-            ("/dev/zero", "larger than 1MiB"),
+            ("/dev/zero", "larger than 16MiB"),
         ])
     func unreadable(_ path: String, _ message: String) {
         let loaded = Configuration.load(arguments: ["--config", path], environment: [:])

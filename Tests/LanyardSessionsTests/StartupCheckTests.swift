@@ -1,3 +1,4 @@
+import LanyardFoundations
 import Testing
 
 @testable import LanyardSessions
@@ -18,8 +19,26 @@ struct StartupCheckTests {
         var settings = LoginSettings()
         settings.exitOnRefusal = refusal
         settings.exitOnUnreachable = unreachable
-        var start = StartupCheck(settings)
-        return start.verdict(users)
+        return verdicts(users, settings).last
+    }
+
+    /// The exit statuses, after each user of the list has come into its state, in its order.
+    private static func verdicts(_ users: [User], _ settings: LoginSettings) -> [Int32] {
+        let statuses = Statuses()
+        var start = StartupCheck(settings) { statuses.add($0) }
+        for place in users.indices { start.expect(UserIndex(place)) }
+        for (place, user) in users.enumerated() { record(user, at: place, in: &start) }
+        return statuses.all
+    }
+
+    private final class Statuses: Sendable {
+        private let box = Guarded<[Int32]>([])
+        var all: [Int32] { box.withLock { $0 } }
+        func add(_ status: Int32) { box.withLock { $0.append(status) } }
+    }
+
+    private static func record(_ user: User, at place: Int, in start: inout StartupCheck) {
+        start.record(UserIndex(place), user.state, user.reason, hasBeenReady: user.hasBeenReady)
     }
 
     @Test(
@@ -50,11 +69,28 @@ struct StartupCheckTests {
     func once() {
         var settings = LoginSettings()
         settings.exitOnRefusal = true
-        var start = StartupCheck(settings)
-        #expect(start.verdict([Self.ready]) == nil && start.hasEnded)
-        #expect(start.verdict([Self.refused]) == nil)
-        var other = StartupCheck(settings)
-        #expect(other.verdict([Self.refused]) == 77)
-        #expect(other.verdict([Self.refused]) == nil)
+        #expect(Self.verdicts([Self.ready, Self.refused], settings).isEmpty)
+        let statuses = Statuses()
+        var start = StartupCheck(settings) { statuses.add($0) }
+        start.expect(UserIndex(0))
+        for _ in 0..<2 { Self.record(Self.refused, at: 0, in: &start) }
+        #expect(statuses.all == [77] && start.hasEnded)
+    }
+
+    @Test("a user that is not expected, or is removed, does not count; a credential that is tried again opens the start")
+    func others() {
+        var settings = LoginSettings()
+        settings.exitOnRefusal = true
+        let statuses = Statuses()
+        var start = StartupCheck(settings) { statuses.add($0) }
+        for place in 0..<3 { start.expect(UserIndex(place)) }
+        Self.record(Self.refused, at: 7, in: &start)
+        Self.record(Self.refused, at: 0, in: &start)
+        Self.record(Self.trying, at: 0, in: &start)
+        start.forget(UserIndex(2))
+        Self.record(Self.refused, at: 1, in: &start)
+        #expect(statuses.all.isEmpty)
+        Self.record(Self.refused, at: 0, in: &start)
+        #expect(statuses.all == [77])
     }
 }

@@ -91,7 +91,7 @@ struct SecondCallServiceTests {
 
         /// Of all kinds of login.
         func attempts(_ result: String) -> Double {
-            service.report.samples.filter {
+            service.report.samples().filter {
                 $0.name == "lanyard_login_attempts" && $0.labels.contains(.init("result", result))
             }.map(\.value).reduce(0, +)
         }

@@ -145,7 +145,7 @@ final class SessionServiceBench: Sendable {
     }
 
     func metric(_ name: String, _ labels: [String: String] = [:]) -> Double? {
-        service.report.samples.first { sample in
+        service.report.samples().first { sample in
             sample.name + sample.suffix == name
                 && labels.allSatisfy { label in sample.labels.contains(.init(label.key, label.value)) }
         }?.value

@@ -37,6 +37,24 @@ struct SessionServiceTests {
         await bench.end()
     }
 
+    @Test("without series of each user there are the numbers of users in each state, and sums of what was counted")
+    func sums() async throws {
+        let bench = try await SessionServiceBench()
+        try await bench.becomes(.valid)
+        let samples = bench.service.report.samples(perUser: false)
+        func value(_ name: String, _ labels: [MetricSample.Label]) -> Double? {
+            samples.first { $0.name + $0.suffix == name && $0.labels == labels }?.value
+        }
+        #expect(samples.allSatisfy { sample in sample.labels.allSatisfy { $0.name != "user" && $0.name != "route" } })
+        #expect(value("lanyard_session_state", [.init("state", "valid")]) == 1)
+        #expect(value("lanyard_session_state", [.init("state", "stale")]) == 0)
+        #expect(value("lanyard_session_action", [.init("action", "nobody")]) == 1)
+        let scheduled: [MetricSample.Label] = [.init("result", "success"), .init("reason", "scheduled")]
+        #expect(value("lanyard_refresh_attempts_total", scheduled) == 0)
+        #expect(!samples.contains { $0.name.hasSuffix("_timestamp_seconds") })
+        await bench.end()
+    }
+
     @Test("tokens are renewed through several lives, one call each, and an expired one is never the latest")
     func renews() async throws {
         let bench = try await SessionServiceBench()

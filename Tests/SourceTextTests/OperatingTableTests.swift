@@ -95,7 +95,7 @@ import Testing
             #"[eE]xitCode\((?:\w+\.exitCode \?\? )?(\d+)\)"#, #"exitCode: (\d+)\)"#, #"Report\.exit\((\d+)\)"#,
             #"[eE]xitCode: Int32\??\s*\{[^}]*?\? (\d+) : (\d+)"#, #"outputFailed: Int32 = (\d+)"#,
             #"\breturn (6\d|7\d)\b"#,
-            #"\breturn unreachable == 0 \? (\d+) : (\d+)"#, #"SIGINT \? (\d+) : [\w.]+ \? (\d+) : (\d+)"#,
+            #"\bonFailure\(unreachable == 0 \? (\d+) : (\d+)"#, #"SIGINT \? (\d+) : [\w.]+ \? (\d+) : (\d+)"#,
         ] {
             let found = try [
                 "Lanyard", "LanyardTool", "LanyardClient", "LanyardVault", "LanyardConfiguration", "LanyardSessions",

@@ -54,7 +54,7 @@ enum SizeExceptions {
         "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 465,
         "LanyardSessions/Coordination/SessionCoordinator.swift": 486,
         "LanyardSessions/Service/SessionRunner.swift": 657,
-        "LanyardSessions/Service/SessionService.swift": 638,
+        "LanyardSessions/Service/SessionService.swift": 619,
         "LanyardVault/StoreFile.swift": 505,
     ]
 }

@@ -17,6 +17,7 @@ extension ConfigurationBuilder {
     mutating func readIdentities(_ top: ConfigurationSection) {
         for entry in top.node["identities"]?.entries ?? [] {
             if let identity = identity(ConfigurationSection(entry.value), name: entry.key) {
+                accounts.add(identity, entry.value)
                 configuration.identities.append(identity)
             }
         }
@@ -188,6 +189,7 @@ extension ConfigurationBuilder {
         }
         // No session can begin such a login by itself.
         if let kind = user.login?.kind, kind.isInteractive { (user.login, user.interactiveLogin) = (nil, kind) }
+        accounts.add(user)
         configuration.users.append(user)
     }
 

@@ -210,6 +210,8 @@ extension ConfigurationBuilder {
             configuration.health?.address = address
         }
         section.fill(&configuration.health!.allowedHosts, "allowed_hosts")
+        section.fill(&configuration.health!.metricsPerUser, "metrics_per_user")
+        section.fill(&configuration.health!.metricsPerRoute, "metrics_per_route")
         if case .unix = configuration.health?.address, configuration.health?.allowedHosts.isEmpty == false {
             reportWarning(
                 section.place("allowed_hosts"), "health.allowed_hosts is ignored: a unix socket takes every Host",

@@ -8,9 +8,10 @@ extension ConfigurationBuilder {
         guard let login = user.login else { return }
         let place = section.section("login").place(login.provider)
         warnOfSharedFile(user, place, shown: shown)
-        let identity = configuration.identities.first { $0.name == user.identity }
-        guard case .oauth(let client) = identity?.kind else { return }
-        let node = ConfigurationSection(tree).section("identities").section(user.identity).section("oauth2").node
+        guard case .oauth(let client) = accounts.identity(user.identity)?.kind,
+            let identityNode = accounts.node(ofIdentity: user.identity)
+        else { return }
+        let node = ConfigurationSection(identityNode).section("oauth2").node
         // What could not be read may have been what is missing.
         guard !Self.hasInvalid(node) else { return }
         warnOfMemory(login, place, shown: shown)
@@ -78,10 +79,11 @@ extension ConfigurationBuilder {
 
     /// A token or code that works for one login only would be taken by one of two users.
     private mutating func warnOfSharedFile(_ user: UserSettings, _ place: ConfigurationPlace, shown: String) {
-        guard let file = oneUseFile(user),
-            let other = configuration.users.first(where: { other in
-                other.login?.kind == user.login?.kind && oneUseFile(other).map { Self.isSame($0, file) } == true
-                    && (repeatsTokens(user) && repeatsTokens(other)) == false
+        guard let file = Self.oneUseFile(user) else { return }
+        let others = accounts.usersBefore(user, of: file)
+        guard
+            let other = others.first(where: { other in
+                other.login?.kind == user.login?.kind && (repeatsTokens(user) && repeatsTokens(other)) == false
             })
         else { return }
         reportWarning(
@@ -90,7 +92,7 @@ extension ConfigurationBuilder {
             remedy: "give each user a file of its own")
     }
 
-    private func oneUseFile(_ user: UserSettings) -> String? {
+    private static func oneUseFile(_ user: UserSettings) -> String? {
         switch user.login?.kind {
         case .refreshToken, .googleAuthCode: user.login?.secretFile
         default: nil
@@ -99,17 +101,7 @@ extension ConfigurationBuilder {
 
     /// The identity's refresh tokens work as often as they are used.
     private func repeatsTokens(_ user: UserSettings) -> Bool {
-        guard case .oauth(let client) = configuration.identities.first(where: { $0.name == user.identity })?.kind
-        else { return false }
+        guard case .oauth(let client) = accounts.identity(user.identity)?.kind else { return false }
         return client.refreshTokens.rotation == .none
-    }
-
-    /// Two names of one file: links to it, or to its folder, count.
-    private static func isSame(_ path: String, _ other: String) -> Bool {
-        let plain = { (path: String) in path.split(separator: "/").filter { $0 != "." }.joined(separator: "/") }
-        if plain(path) == plain(other) { return true }
-        var (status, otherStatus) = (stat(), stat())
-        return stat(path, &status) == 0 && stat(other, &otherStatus) == 0 && status.st_dev == otherStatus.st_dev
-            && status.st_ino == otherStatus.st_ino
     }
 }

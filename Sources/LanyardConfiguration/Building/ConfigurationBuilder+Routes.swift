@@ -62,6 +62,13 @@ extension ConfigurationBuilder {
         }
     }
 
+    private mutating func readUpstream(_ text: String) -> URLText.Upstream? {
+        if let known = upstreams[text] { return known }
+        let upstream = try? URLText.upstream(text)
+        upstreams[text] = upstream
+        return upstream
+    }
+
     private mutating func route(
         _ section: ConfigurationSection, _ top: ConfigurationSection, name: String, shown: String
     ) -> Configuration.Route? {
@@ -73,7 +80,7 @@ extension ConfigurationBuilder {
             reportUnknownUser(user, section, shown: shown)
         }
         route.token = token(section, of: route.user, shown: shown)
-        guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
+        guard let target = section.text("upstream").flatMap({ readUpstream($0) }) else { return nil }
         route.upstreamPath = target.path
         var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
         upstream.isFullyQualified = target.isFullyQualified

@@ -73,7 +73,7 @@ extension ConfigurationBuilder {
             return false
         }
         // Another error says that the user is missing, or what is wrong with it.
-        guard let settings = configuration.users.first(where: { $0.name == user }),
+        guard let settings = accounts.user(user),
             let kind = identityKinds[settings.identity]
         else { return false }
         guard kind == "oauth2" else {
@@ -83,8 +83,7 @@ extension ConfigurationBuilder {
                 remedy: "remove token, or name a user of an oauth2 identity")
             return false
         }
-        let identity = configuration.identities.first { $0.name == settings.identity }
-        if case .oauth(let client)? = identity?.kind, client.accessTokens == .single {
+        if case .oauth(let client)? = accounts.identity(settings.identity)?.kind, client.accessTokens == .single {
             reportError(
                 route.place("token"),
                 "\(shown): the identity \(settings.identity) has one access token at a time (access_tokens: single)",

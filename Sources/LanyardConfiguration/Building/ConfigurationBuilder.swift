@@ -17,6 +17,10 @@ struct ConfigurationBuilder {
     var userNames: ConfigurationNames
     /// The kind of each identity that has exactly one.
     let identityKinds: [String: String]
+    /// What was read of identities and users, by name.
+    var accounts = ConfiguredAccounts()
+    /// The upstreams that were read, by their text: many routes may have the same one.
+    var upstreams: [String: URLText.Upstream] = [:]
 
     /// The configuration, with errors and warnings that concern several keys.
     static func build(
@@ -51,7 +55,17 @@ struct ConfigurationBuilder {
         readRoutes(top)
         readProcess(top)
         compareAddresses(top)
-        warnOfVariables(tree, shown: "")
+        if Self.mentionsVariable(tree) { warnOfVariables(tree, shown: "") }
+    }
+
+    /// Whether `warnOfVariables` may find one. That names each value, of which a file may have a hundred thousand.
+    private static func mentionsVariable(_ node: ConfigurationNode) -> Bool {
+        switch node.content {
+        case .scalar(let text): text.utf8.contains(UInt8(ascii: "$"))
+        case .sequence(let elements): elements.contains(where: mentionsVariable)
+        case .mapping(let entries): entries.contains { mentionsVariable($0.value) }
+        case .invalid: false
+        }
     }
 
     /// Warns of `${NAME}` in a value: other programs would replace it.
@@ -133,7 +147,7 @@ struct ConfigurationBuilder {
     /// Reports required keys that are missing in sections that exist.
     private mutating func requireKeys(_ node: ConfigurationNode, of section: String, shown: String) {
         guard case .mapping = node.content else { return }
-        for key in ConfigurationKeys.keys(in: section) {
+        for key in ConfigurationKeys.keysToRequire(in: section) {
             let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
             guard let value = node[key.name] else {
                 if case .wholeFile = node.place, key.path == "routes" {

@@ -5,8 +5,8 @@
 struct ConfigurationDocument {
     /// Levels of mappings and lists. A configuration needs five.
     static let depthMax = 16
-    /// Bytes of a file. A larger file is not a configuration.
-    static let bytesMax = 1 << 20
+    /// Bytes of a file, enough for ten thousand users with a route each. A larger file is not a configuration.
+    static let bytesMax = 16 << 20
 
     private let path: String
     private(set) var diagnostics: [ConfigurationError] = []

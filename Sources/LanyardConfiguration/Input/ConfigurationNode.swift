@@ -70,6 +70,11 @@ package struct ConfigurationNode: Equatable, Sendable {
         entries.first { $0.key == key }?.value
     }
 
+    /// The values of a mapping, for many lookups.
+    var valuesByKey: [String: ConfigurationNode] {
+        Dictionary(entries.map { ($0.key, $0.value) }) { first, _ in first }
+    }
+
     /// A part of this value could not be read and is not in the tree. A key that seems absent may have been given.
     package var hasUnread: Bool {
         switch content {

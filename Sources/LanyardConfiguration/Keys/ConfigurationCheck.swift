@@ -8,6 +8,8 @@ struct ConfigurationCheck {
     /// The folder that relative paths start from; nil: the working folder.
     let folder: String?
     private(set) var diagnostics: [ConfigurationError] = []
+    /// Upstreams that were accepted: many routes may have the same one.
+    private var upstreams: Set<String> = []
 
     init(folder: String?) { self.folder = folder }
 
@@ -49,17 +51,24 @@ struct ConfigurationCheck {
                 }
                 continue
             }
-            entry.value = value(entry.value, of: key, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
+            let name = entry.key
+            entry.value = value(entry.value, of: key, shown: shown.isEmpty ? name : "\(shown).\(name)")
             entries.append(entry)
         }
         if let unread { entries.append(unread) }
         return ConfigurationNode(.mapping(entries), at: node.place)
     }
 
-    private mutating func value(_ node: ConfigurationNode, of key: ConfigurationKey, shown: String) -> ConfigurationNode
-    {
+    /// - Parameter shown: made for sections and errors only. A file has many values.
+    private mutating func value(
+        _ node: ConfigurationNode, of key: ConfigurationKey, shown makeShown: @autoclosure () -> String
+    ) -> ConfigurationNode {
         if node.content == .invalid { return node }
         if let text = node.text, key.keywords.contains(text) { return node }
+        if case (.value(let wanted), .scalar(let text)) = (key.kind, node.content) {
+            return scalar(text, node, as: wanted, keywords: key.keywords, shown: makeShown())
+        }
+        let shown = makeShown()
         switch (key.kind, node.content) {
         case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)
         case (.sections, .sequence(let elements)):
@@ -74,8 +83,6 @@ struct ConfigurationCheck {
         case (.fields, .mapping): return fields(node, shown: shown)
         case (.secretFields, .mapping): return fields(node, shown: shown, below: key.below)
         case (.parameters, .mapping): return parameters(node, shown: shown)
-        case (.value(let wanted), .scalar(let text)):
-            return scalar(text, node, as: wanted, keywords: key.keywords, shown: shown)
         case (.values(let wanted), .sequence(let elements)):
             return ConfigurationNode(
                 .sequence(
@@ -104,6 +111,7 @@ struct ConfigurationCheck {
     ) -> [ConfigurationNode.Entry] {
         var entries: [ConfigurationNode.Entry] = []
         var unread: ConfigurationNode.Entry?
+        let known = ConfigurationKeys.keys(in: section)
         for var entry in given {
             guard ConfiguredName.isValid(entry.key) else {
                 if !entry.isUnread {
@@ -119,7 +127,6 @@ struct ConfigurationCheck {
                 unread = .unread(at: entry.place)
                 continue
             }
-            let known = ConfigurationKeys.keys(in: section)
             let name = "\(shown).\(entry.key)"
             if let text = entry.value.text, !text.isEmpty, known.contains(where: { $0.name == entry.key }) {
                 report(
@@ -199,18 +206,20 @@ struct ConfigurationCheck {
     }
 
     private mutating func scalar(
-        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, keywords: [String], shown: String
+        _ text: String, _ node: ConfigurationNode, as wanted: ConfigurationValue, keywords: [String],
+        shown: @autoclosure () -> String
     ) -> ConfigurationNode {
         do throws(ConfigurationValue.ValueError) {
-            try wanted.check(text)
+            if wanted != .upstream || !upstreams.contains(text) { try wanted.check(text) }
+            if wanted == .upstream { upstreams.insert(text) }
         } catch {
             let other = keywords.isEmpty ? "" : "; or write \(keywords.joined(separator: " or "))"
             let variable = text.contains("${") ? "; no variable is replaced in a value" : ""
             let changed = node.isPlain ? Self.hint(text, wanted, keywords) : ""
-            report(node, "\(shown): \(error.message)", remedy: error.remedy + other + variable + changed)
+            report(node, "\(shown()): \(error.message)", remedy: error.remedy + other + variable + changed)
             return ConfigurationNode(.invalid, at: node.place)
         }
-        if wanted.isText, node.isPlain, !checkReading(of: text, node.place, shown: shown) {
+        if wanted.isText, node.isPlain, !checkReading(of: text, node.place, shown: shown()) {
             return ConfigurationNode(.invalid, at: node.place)
         }
         guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }
@@ -230,9 +239,13 @@ struct ConfigurationCheck {
     /// Refuses text without quotes that another program has made of something else, and warns of text that one would change.
     ///
     /// - Returns: false: an error was reported.
-    private mutating func checkReading(of text: String, _ place: ConfigurationPlace, shown: String) -> Bool {
-        let quoted = ConfigurationText.quoted(text)
-        switch PlainScalar(text) {
+    private mutating func checkReading(
+        of text: String, _ place: ConfigurationPlace, shown makeShown: @autoclosure () -> String
+    ) -> Bool {
+        let reading = PlainScalar(text)
+        if reading == .text || reading == .number { return true }
+        let (quoted, shown) = (ConfigurationText.quoted(text), makeShown())
+        switch reading {
         case .text, .number: return true
         case .nothing:
             report(
@@ -255,7 +268,7 @@ struct ConfigurationCheck {
                 quoted)
         case .date: warn(place, "\(shown): other YAML readers, such as Helm, take \(text) for a date", quoted)
         }
-        switch PlainScalar(text) {
+        switch reading {
         case .nothing, .writtenNumber: return false
         case .boolean: return !["true", "false"].contains(text.lowercased())
         case .text, .number, .changedNumber, .date: return true

@@ -9,6 +9,18 @@ package enum ConfigurationKeys {
 
     private static let bySection = Dictionary(grouping: all, by: \.section)
 
+    /// The same without the values that may be left out: what is required, and where something may be required below.
+    static func keysToRequire(in section: String) -> [ConfigurationKey] { required[section] ?? [] }
+
+    private static let required = bySection.mapValues { keys in
+        keys.filter { key in
+            switch key.kind {
+            case .section, .sections, .named: true
+            case .value, .values, .fields, .secretFields, .parameters: key.isRequired
+            }
+        }
+    }
+
     /// Every secret's `…_file` has a sibling `…_credential`, the name of a systemd credential.
     private static func withCredentials(_ keys: [ConfigurationKey]) -> [ConfigurationKey] {
         keys.flatMap { key -> [ConfigurationKey] in
@@ -77,6 +89,12 @@ package enum ConfigurationKeys {
             "health.allowed_hosts", .values(.authority), "[]",
             "`Host` values that a probe or scrape may name besides IP addresses and localhost. Unix sockets accept any."
         ),
+        .init(
+            "health.metrics_per_user", .value(.boolean), "true",
+            "`/metrics` has series of each user; with `false` only sums over all users."),
+        .init(
+            "health.metrics_per_route", .value(.boolean), "true",
+            "`/metrics` has series of each route; with `false` only sums over all routes."),
         .init("admin", .section, or: ["off"], "The admin API."),
         .init(
             "admin.address", .value(.listenAddress), or: ["off"],

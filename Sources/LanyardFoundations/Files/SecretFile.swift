@@ -114,8 +114,8 @@ package enum SecretFile {
         // While the lease holds, a writer waits. So it is not taken on a file that is at rest, whose file system may hang.
         let stamp = FileSnapshot.Stamp(status)
         let isComplete = !stamp.isAtRest(at: .ofMachine) && lanyard_take_read_lease(descriptor.raw) == 0
-        // All of the room is wiped afterwards. For a file of authorities the largest allowed size would be 4 MiB of memory in use.
-        let roomBytes = min(max(Int(status.st_size), Self.bytesMax), bytesMax)
+        // All of the room is wiped afterwards: a file that grows meanwhile is read again. Some file systems say 0 of any file.
+        let roomBytes = min(status.st_size == 0 ? Self.bytesMax : Int(status.st_size), bytesMax)
         let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in
             let count = try descriptor.read(into: room) { ReadError.system($0) }
             guard count <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }

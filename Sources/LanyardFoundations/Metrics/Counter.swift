@@ -40,6 +40,13 @@ package final class CounterRow: Sendable {
         numbers[index].store(numbers[index].load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     }
 
+    /// Adds another row of the same length, which any queue counts; on the counters' queue.
+    package func add(_ other: CounterRow) {
+        for index in 0..<count {
+            numbers[index].store(numbers[index].load(ordering: .relaxed) &+ other[index], ordering: .relaxed)
+        }
+    }
+
     /// The value, from anywhere.
     package subscript(index: Int) -> Int {
         precondition(index >= 0 && index < count)
@@ -70,19 +77,31 @@ package final class Histogram: Sendable {
     private let bounds: [Double]
     /// The same in nanoseconds.
     private let limits: [Int64]
-    /// One for each bucket, and the sum in nanoseconds. In one block: there may be thousands of histograms.
-    private nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<Int>>
+    /// One for each bucket, and the sum in nanoseconds, in one block; nil before the first duration: there may be thousands of routes
+    /// without a request.
+    private nonisolated(unsafe) let words = Atomic<UnsafeMutablePointer<Atomic<Int>>?>(nil)
+
+    private static let durationLimits = limits(of: durations)
+    private static func limits(of bounds: [Double]) -> [Int64] { bounds.map { Int64($0 * 1e9) } }
 
     package init(bounds: [Double] = Histogram.durations) {
         self.bounds = bounds
-        limits = bounds.map { Int64($0 * 1e9) }
-        words = .allocate(capacity: bounds.count + 2)
-        for index in 0..<(bounds.count + 2) { (words + index).initialize(to: Atomic(0)) }
+        limits = bounds == Self.durations ? Self.durationLimits : Self.limits(of: bounds)
     }
 
     deinit {
+        guard let words = words.load(ordering: .acquiring) else { return }
         words.deinitialize(count: bounds.count + 2)
         words.deallocate()
+    }
+
+    /// On the histogram's queue.
+    @inline(never)
+    private func makeWords() -> UnsafeMutablePointer<Atomic<Int>> {
+        let made = UnsafeMutablePointer<Atomic<Int>>.allocate(capacity: bounds.count + 2)
+        for index in 0..<(bounds.count + 2) { (made + index).initialize(to: Atomic(0)) }
+        words.store(made, ordering: .releasing)
+        return made
     }
 
     /// Counts one duration, on the histogram's queue.
@@ -97,16 +116,25 @@ package final class Histogram: Sendable {
         let nanoseconds = start == .never ? 0 : end.nanoseconds - start.nanoseconds
         var bucket = 0
         while bucket < limits.count, nanoseconds > limits[bucket] { bucket += 1 }
-        add(1, to: bucket)
-        add(Int(nanoseconds), to: limits.count + 1)
+        let words = words.load(ordering: .relaxed) ?? makeWords()
+        Self.add(1, to: words + bucket)
+        Self.add(Int(nanoseconds), to: words + (limits.count + 1))
+    }
+
+    /// Adds what another histogram of the same bounds has observed, on any queue; on the histogram's queue.
+    package func add(_ other: Histogram) {
+        guard let added = other.words.load(ordering: .acquiring) else { return }
+        let words = words.load(ordering: .relaxed) ?? makeWords()
+        for word in 0..<(limits.count + 2) { Self.add(added[word].load(ordering: .relaxed), to: words + word) }
     }
 
     /// Plain loads and stores, as `Counter.add`.
-    private func add(_ amount: Int, to word: Int) {
-        words[word].store(words[word].load(ordering: .relaxed) &+ amount, ordering: .relaxed)
+    @inline(__always)
+    private static func add(_ amount: Int, to word: UnsafeMutablePointer<Atomic<Int>>) {
+        word.pointee.store(word.pointee.load(ordering: .relaxed) &+ amount, ordering: .relaxed)
     }
 
-    private func value(_ word: Int) -> Int { words[word].load(ordering: .relaxed) }
+    private func value(_ word: Int) -> Int { words.load(ordering: .acquiring)?[word].load(ordering: .relaxed) ?? 0 }
 
     /// Something was observed. From anywhere.
     package var isUsed: Bool { (0...bounds.count).contains { value($0) > 0 } }

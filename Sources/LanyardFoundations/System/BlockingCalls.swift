@@ -43,7 +43,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         /// From the request to the reply.
         var waiting: [String: [Waiter]] = [:]
         /// Keys that wait for a thread.
-        var order: [String] = []
+        var order: ArraySlice<String> = []
         var threads = 0
         /// Threads that wait, including those that are being woken: each key in `order` stands for one.
         var idle = 0
@@ -142,7 +142,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
     private func nextStep() -> Step {
         state.withLock { state in
             while !state.order.isEmpty {
-                let key = state.order.removeFirst()
+                guard let key = state.order.popFirst() else { break }
                 if let first = state.waiting[key]?.first { return .perform(key, first: first) }
             }
             guard !state.isStopped else {

@@ -34,6 +34,13 @@ package enum Machine {
         String((ProcFile.read("/proc/sys/kernel/random/boot_id") ?? "").prefix { !$0.isWhitespace })
     }
 
+    /// The CPU time of the calling thread so far.
+    package static var threadCPUTime: Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
     /// Prevents core files and crash reports, and prevents other processes of the same user from reading this one's memory, which holds
     /// tokens and passwords.
     ///

@@ -133,6 +133,13 @@ package final class UserNames: Sendable {
         }
     }
 
+    /// The present index of this name; nil: it has none.
+    package func knownIndex(of name: String) -> UserIndex? {
+        register.withLock { register in
+            register.places[name].map { UserIndex($0, epoch: register.entries[$0].epoch) }
+        }
+    }
+
     /// The next index of this name: its user has another account space from now on, or has left. Earlier indexes of the
     /// name get no token any more, whatever kind of token they are of.
     package func renew(_ name: String) -> UserIndex {

@@ -10,6 +10,12 @@ package final class UpstreamCounters: Sendable {
 
     package init() {}
 
+    /// Adds those of another pool. For sums, which one thread makes.
+    func add(_ other: UpstreamCounters) {
+        connectDuration.add(other.connectDuration)
+        waits.add(other.waits.value)
+    }
+
     /// For `/metrics`. The histogram is left out before the first connection.
     func samples(_ labels: [MetricSample.Label]) -> [MetricSample] {
         var samples = [

@@ -16,8 +16,8 @@ extension UpstreamPool {
     ) -> UpstreamLease? {
         loop.assertIsCurrent()
         if !sharing.connections.isEmpty, let lease = takeShared(for: user, account, needing: need) { return lease }
-        guard user.number < idleOfUsers.count else { return nil }
-        while let connection = newestIdle(of: user, meeting: need) {
+        guard let place = idleOfUsers.place(of: user) else { return nil }
+        while let connection = newestIdle(at: place, meeting: need) {
             let isUsable =
                 connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
@@ -30,15 +30,15 @@ extension UpstreamPool {
         return nil
     }
 
-    /// The last used idle connection of the user that may meet the need, usable or not.
+    /// The last used idle connection of a user's list that may meet the need, usable or not.
     @inline(__always)
-    private func newestIdle(of user: UserIndex, meeting need: Need) -> UpstreamConnection? {
-        if need == .any { return idleOfUsers[user.number].newest }
-        var place = idleOfUsers[user.number].newest
-        while let connection = place, !need.isMet(by: connection) {
-            place = idleOfUsers[user.number].next(before: connection)
+    private func newestIdle(at place: Int, meeting need: Need) -> UpstreamConnection? {
+        var candidate = idleOfUsers[place].newest
+        if need == .any { return candidate }
+        while let connection = candidate, !need.isMet(by: connection) {
+            candidate = idleOfUsers[place].next(before: connection)
         }
-        return place
+        return candidate
     }
 
     /// Takes a connection that belongs to its client for that client's next request.
@@ -69,7 +69,7 @@ extension UpstreamPool {
 
     /// Whether a connection of `user` is idle that may meet the need, usable or not.
     func hasIdle(for user: UserIndex, needing need: Need) -> Bool {
-        user.number < idleOfUsers.count && newestIdle(of: user, meeting: need) != nil
+        idleOfUsers.place(of: user).map { newestIdle(at: $0, meeting: need) != nil } ?? false
     }
 
     /// Keeps a connection for the next request. An older one may be closed for it.
@@ -83,9 +83,8 @@ extension UpstreamPool {
             connection.becomeIdle(until: end)
         } else {
             connection.becomeIdle(until: min(loop.now + time, connection.multiplexer?.endsAt ?? .never))
-            let user = connection.user.number
-            while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
-            idleOfUsers[user].append(connection)
+            let place = idleOfUsers.placeMaking(for: connection.user)
+            idleOfUsers[place].append(connection)
         }
         idle.append(connection)
         publishIdle()
@@ -95,7 +94,9 @@ extension UpstreamPool {
     /// Removes a connection from the idle ones. It stays open.
     func removeIdle(_ connection: UpstreamConnection) {
         connection.becomeActive()
-        if !connection.isBound { idleOfUsers[connection.user.number].remove(connection) }
+        if !connection.isBound, let place = idleOfUsers.place(of: connection.user) {
+            idleOfUsers[place].remove(connection)
+        }
         idle.remove(connection)
         idleOfShard.remove(connection)
         publishIdle()

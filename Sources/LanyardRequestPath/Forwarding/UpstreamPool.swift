@@ -40,7 +40,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     var sharing = UpstreamSharing()
     var idle = IdleList(.pool)
     /// By `UserIndex.number`.
-    var idleOfUsers: [IdleList] = []
+    var idleOfUsers = UserTable(empty: IdleList(.user))
     var waiters: [Acquisition] = []
     private var scheduler = SlotScheduler()
     /// For the first waiter, between two actions of the scheduler.

@@ -8,8 +8,8 @@ struct UpstreamSharing {
     var hasDeclined = false
     /// Streams that the upstream has allowed on the latest connection.
     var knownStreamsMax = 100
-    /// Open ones of HTTP/2, by `UserIndex.number`.
-    var connections: [[UpstreamConnection]] = []
+    /// Open ones of HTTP/2.
+    var connections = UserTable<[UpstreamConnection]>(empty: [])
     /// Connections are being opened for these; others may follow them.
     var opening: [UpstreamPool.Acquisition] = []
     /// Idle connections that were asked whether they are alive, with the requests that wait for the reply (H33).
@@ -63,8 +63,8 @@ extension UpstreamPool {
 
     /// A place on a connection that is in use.
     func takeShared(for user: UserIndex, _ account: AccountNumber, needing need: Need) -> UpstreamLease? {
-        guard need != .http1, user.number < sharing.connections.count else { return nil }
-        for connection in sharing.connections[user.number]
+        guard need != .http1, let place = sharing.connections.place(of: user) else { return nil }
+        for connection in sharing.connections[place]
         where connection.account == account && !connection.idlePlace.isIdle && connection.isUsable()
             && isTrusted(connection) && hasCurrentAddress(connection) && !isProbed(connection)
         {
@@ -83,9 +83,8 @@ extension UpstreamPool {
             return fail(request, .local(ENOMEM))
         }
         let followers = endOpening(request)
-        let user = connection.user.number
-        while sharing.connections.count <= user { sharing.connections.append([]) }
-        sharing.connections[user].append(connection)
+        let place = sharing.connections.placeMaking(for: connection.user)
+        sharing.connections[place].append(connection)
         // One place is always free on a new connection, also if no request waits any more.
         if request.isAlive { reply(request, .success(connection.lease())) }
         serve(followers, by: connection)
@@ -150,8 +149,8 @@ extension UpstreamPool {
     /// The connection is closed.
     func removeShared(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
-        guard connection.multiplexer != nil else { return }
-        sharing.connections[connection.user.number].removeAll { $0 === connection }
+        guard connection.multiplexer != nil, let place = sharing.connections.place(of: connection.user) else { return }
+        sharing.connections[place].removeAll { $0 === connection }
         let failed = sharing.probes.filter { $0.connection === connection }
         sharing.probes.removeAll { $0.connection === connection }
         for (_, request) in failed where request.isAlive { start(request) }
@@ -249,13 +248,13 @@ extension UpstreamPool {
             $0.connection.user == request.user && $0.connection.account == request.account
         }
         if let probed { return probed.connection }
-        guard request.user.number < idleOfUsers.count else { return nil }
-        var place = idleOfUsers[request.user.number].newest
-        while let idle = place {
+        guard let place = idleOfUsers.place(of: request.user) else { return nil }
+        var candidate = idleOfUsers[place].newest
+        while let idle = candidate {
             if Need.http2.isMet(by: idle), idle.account == request.account, idle.isUsable(), mustProbe(idle) {
                 return idle
             }
-            place = idleOfUsers[request.user.number].next(before: idle)
+            candidate = idleOfUsers[place].next(before: idle)
         }
         return nil
     }

@@ -5,7 +5,7 @@ import LanyardSessionInterface
 /// follow from it.
 struct KnownRecord: Sendable {
     /// What the store holds under the user's name.
-    private enum Record: Sendable {
+    private indirect enum Record: Sendable {
         /// This user, or none.
         case own(OwnRecord)
         /// Another identity's user that was there first. The first login replaces it, so its version is the base.
@@ -16,7 +16,7 @@ struct KnownRecord: Sendable {
     }
 
     /// What the store holds of this user.
-    private enum OwnRecord: Sendable {
+    private indirect enum OwnRecord: Sendable {
         case absent
         /// This record: its version is the base.
         case known(StoredUser)
@@ -251,7 +251,7 @@ struct RefreshTokenState: Sendable {
 }
 
 /// The present operation; at most one.
-enum OperationState: Sendable {
+indirect enum OperationState: Sendable {
     /// No operation.
     case none
     case running(TokenOperation)

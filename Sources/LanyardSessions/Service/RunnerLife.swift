@@ -38,6 +38,10 @@ struct UserRunners {
 /// session.
 struct RunnerTable {
     private var runners: [UserRunners] = []
+    /// The runners whose refresh call is in progress.
+    private var refreshing: Set<ObjectIdentifier> = []
+    /// All runners before this place were drained when `areAllDrained` saw them last.
+    private var drainedPlaces = 0
 
     /// The runners of all present users.
     var current: [SessionRunner] { runners.compactMap(\.current) }
@@ -47,6 +51,11 @@ struct RunnerTable {
 
     /// All runners that have not ended.
     var all: [SessionRunner] { runners.flatMap(\.all) }
+
+    /// Whether it holds of a runner that has not ended. The runners whose users are there come first.
+    func contains(where predicate: (SessionRunner) -> Bool) -> Bool {
+        runners.contains { $0.current.map(predicate) ?? false || $0.retiring.contains(where: predicate) }
+    }
 
     /// The runners of the user's name.
     subscript(user: UserIndex) -> UserRunners {
@@ -60,9 +69,30 @@ struct RunnerTable {
     /// The runner of a user; nil: unknown, removed, or replaced by a reload.
     func runner(at user: UserIndex) -> SessionRunner? { self[user].current.flatMap { $0.index == user ? $0 : nil } }
 
+    /// The refresh calls in progress, after a change of this runner. Those of users that leave count until they end.
+    mutating func refreshes(after runner: SessionRunner) -> Int {
+        if runner.isRefreshing, !runner.isStopped {
+            refreshing.insert(ObjectIdentifier(runner))
+        } else {
+            refreshing.remove(ObjectIdentifier(runner))
+        }
+        return refreshing.count
+    }
+
+    /// Whether nothing of any runner is in progress. Each of many runners asks when it has ended: the search goes on where it found one.
+    mutating func areAllDrained() -> Bool {
+        for _ in runners.indices {
+            if drainedPlaces >= runners.count { drainedPlaces = 0 }
+            let names = runners[drainedPlaces]
+            guard names.current?.isDrained != false, names.retiring.allSatisfy(\.isDrained) else { return false }
+            drainedPlaces += 1
+        }
+        return true
+    }
+
     /// Ends all runners.
     mutating func stop() {
         for runner in all { runner.stop() }
-        runners = []
+        (runners, refreshing) = ([], [])
     }
 }

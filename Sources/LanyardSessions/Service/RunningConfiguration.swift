@@ -11,11 +11,16 @@ struct RunningConfiguration {
     /// The configured users, whether or not an operator has removed them.
     let users: [String: ManagedUser]
     private let boot = Machine.bootID
+    // Made once: each runner has them.
+    private let storedIdentities: [StoredIdentity]
+    private let userNames: Set<String>
 
     init(_ configuration: SessionConfiguration) {
         settings = configuration.settings
         identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
         users = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
+        storedIdentities = identities.values.compactMap(\.storedIdentity)
+        userNames = Set(users.keys)
     }
 
     /// When identity services are called.
@@ -43,7 +48,7 @@ struct RunningConfiguration {
             credential: credential,
             refreshTokens: managedUser.refreshTokens, isAdded: managedUser.isAdded, refresh: settings.refresh,
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
-            others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
+            others: storedIdentities, configured: userNames)
         setup.variants = variants(of: managedUser, names)
         // The grant of a machine is the renewal as well, so it can ask for what the first route wants.
         if settings.withoutPlainToken.contains(managedUser.settings.name),

@@ -18,6 +18,8 @@ enum ServiceLife {
 
 /// What a drain waits for.
 enum DrainStep {
+    /// All users are told that the process ends. Goes to `everything`.
+    case telling
     /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to one of the next two when its time is up.
     case everything
     /// Operators' calls are waited for, and refreshes as below. Goes to `rotations` or `beginningLastWrites`.

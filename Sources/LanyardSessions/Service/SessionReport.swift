@@ -10,7 +10,9 @@ package struct SessionReport: Sendable {
     }
 
     /// In the order of the configuration.
-    package internal(set) var users: [SessionStatus] = []
+    package private(set) var users: [SessionStatus] = []
+    /// The places in `users`, by the number of the index.
+    private var places: [Int: Int] = [:]
     /// The user that routes without a user of their own follow.
     package internal(set) var activeUser: UserIndex?
     /// The number of refresh calls in progress.
@@ -27,19 +29,74 @@ package struct SessionReport: Sendable {
     package var skew: Duration?
     var attempts: [Attempt: Int] = [:]
 
+    /// - Parameter users: those that are shown.
+    init(users: [SessionStatus] = [], activeUser: UserIndex? = nil) {
+        self.activeUser = activeUser
+        show(users)
+    }
+
+    /// Shows exactly these users.
+    mutating func show(_ users: [SessionStatus]) {
+        self.users = users
+        places = Dictionary(users.enumerated().map { ($1.index.number, $0) }) { first, _ in first }
+    }
+
+    /// A user that is shown has another status. One that is not stays so.
+    mutating func update(_ status: SessionStatus) {
+        guard let place = places[status.index.number], users[place].index == status.index else { return }
+        users[place] = status
+    }
+
+    /// The user whose index has this name; nil: not shown.
+    func user(withNameOf index: UserIndex) -> SessionStatus? { places[index.number].map { users[$0] } }
+
     /// The sessions' part of `/metrics` (names: architecture-control.md 7.2).
-    package var samples: [MetricSample] {
+    ///
+    /// - Parameter perUser: false: sums over all users, and no states of a single one.
+    package func samples(perUser: Bool = true) -> [MetricSample] {
         var samples: [MetricSample] = []
-        for user in users { add(user, to: &samples) }
+        if perUser {
+            for user in users { add(user, to: &samples) }
+        } else {
+            addCounts(to: &samples)
+        }
         samples.append(MetricSample("lanyard_refresh_inflight", value: Double(refreshesInFlight)))
         samples += refreshDurations
         samples.append(MetricSample("lanyard_clock_jumps", suffix: "_total", value: Double(clockJumps)))
         if let skew { samples.append(MetricSample("lanyard_clock_skew_seconds", value: skew.inSeconds)) }
+        let attempts = perUser ? attempts : summedAttempts
         for (attempt, count) in attempts.sorted(by: { $0.key.order < $1.key.order }) {
             samples.append(
                 MetricSample(attempt.name, suffix: "_total", labels: attempt.labels, value: Double(count)))
         }
         return samples
+    }
+
+    /// How many users are in each state, and how many wait for each party.
+    private func addCounts(to samples: inout [MetricSample]) {
+        let states = Dictionary(grouping: users, by: \.state).mapValues(\.count)
+        for state in SessionState.allCases {
+            samples.append(
+                MetricSample(
+                    "lanyard_session_state", labels: [.init("state", state.rawValue)],
+                    value: Double(states[state] ?? 0)))
+        }
+        let actions = Dictionary(grouping: users, by: \.action).mapValues(\.count)
+        for party in ResponsibleParty.allCases {
+            samples.append(
+                MetricSample(
+                    "lanyard_session_action", labels: [.init("action", party.rawValue)],
+                    value: Double(actions[party] ?? 0)))
+        }
+    }
+
+    private var summedAttempts: [Attempt: Int] {
+        var sums: [Attempt: Int] = [:]
+        for (attempt, count) in attempts {
+            let labels = attempt.labels.filter { $0.name != "user" && $0.name != "route" }
+            sums[Attempt(name: attempt.name, labels: labels), default: 0] += count
+        }
+        return sums
     }
 
     private func add(_ user: SessionStatus, to samples: inout [MetricSample]) {
@@ -339,51 +396,5 @@ extension VariantSession {
         case .unreachable: refusal == nil ? .unreachable : .refused
         case .refused: .refused
         }
-    }
-}
-
-/// A user as the App Services SDKs see it (architecture-control.md 5.1): for status and the admin API.
-package enum UserState: String, Sendable, CaseIterable {
-    /// Authenticated, and followed by routes without a user of their own.
-    case active
-    /// Authenticated: may be made active without a new login.
-    case inactive
-    case loggedOut = "logged_out"
-}
-
-extension SessionState {
-    /// There is a session, whether or not its access token can be renewed now.
-    package var isAuthenticated: Bool {
-        switch self {
-        case .valid, .refreshing, .stale, .unreachable: true
-        case .loggedOut, .loggingIn, .loginRequired, .refused: false
-        }
-    }
-}
-
-extension SessionReport {
-    /// The state that the admin API shows.
-    package func userState(of user: SessionStatus) -> UserState {
-        guard user.state.isAuthenticated else { return .loggedOut }
-        return user.index == activeUser ? .active : .inactive
-    }
-
-    /// The user of that name; nil: unknown.
-    package func user(named name: String) -> ReportedUser? {
-        users.first { $0.user == name }.map { ReportedUser(status: $0, userState: userState(of: $0)) }
-    }
-
-    /// All users.
-    package var reportedUsers: [ReportedUser] { users.map { ReportedUser(status: $0, userState: userState(of: $0)) } }
-}
-
-/// One user as operators see it.
-package struct ReportedUser: Sendable {
-    package var status: SessionStatus
-    package var userState: UserState
-
-    package init(status: SessionStatus, userState: UserState) {
-        self.status = status
-        self.userState = userState
     }
 }

@@ -17,19 +17,20 @@ final class SessionReportBoard: Sendable {
     func change(_ body: (inout SessionReport) -> Void) { latest.withLock { body(&$0) } }
 
     /// The user was shown before and still is: its status is another one.
-    func update(_ status: SessionStatus, skew: Duration?) {
+    ///
+    /// - Parameter refreshes: the refresh calls in progress.
+    func update(_ status: SessionStatus, skew: Duration?, refreshes: Int) {
         change { report in
-            if let place = report.users.firstIndex(where: { $0.index == status.index }) {
-                report.users[place] = status
-            }
+            report.update(status)
             report.skew = skew ?? report.skew
+            report.refreshesInFlight = refreshes
         }
     }
 
     /// A user as the report shows it; nil: not shown.
     func reportedUser(_ user: UserIndex) -> ReportedUser? {
         let report = latest.withLock { $0 }
-        return report.users.first { $0.index.hasName(of: user) }
+        return report.user(withNameOf: user)
             .map { ReportedUser(status: $0, userState: report.userState(of: $0)) }
     }
 

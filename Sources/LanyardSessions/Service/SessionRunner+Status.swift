@@ -7,8 +7,11 @@ extension SessionRunner {
     /// See `SessionCoordinator.isDrained`.
     var isDrained: Bool {
         environment.loop.assertIsCurrent()
-        return if case .feed = managedUser.source { true } else { isWaiting || coordinator.isDrained }
+        return !isRenewedHere || isWaiting || coordinator.isDrained
     }
+
+    /// False: the user's token is read from a file, so there is no call and nothing to store.
+    var isRenewedHere: Bool { if case .service = managedUser.source { true } else { false } }
 
     /// The response to a call may have the only copy of the next refresh token, or that is being stored.
     var isRotating: Bool { coordinator.isRotating }

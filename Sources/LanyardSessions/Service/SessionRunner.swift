@@ -33,7 +33,7 @@ package final class SessionRunner: @unchecked Sendable {
     let environment: any RunnerEnvironment
     let logger: Logger
     private var life: RunnerLife
-    /// What came while another event is handled.
+    /// What came while another event is handled. A user at rest has no room for it.
     private var inbox: [Incoming] = []
     private var isHandling = false
     private var replies = OperatorReplies<Reply>()
@@ -379,7 +379,7 @@ package final class SessionRunner: @unchecked Sendable {
                 perform(action, at: eventContext)
             }
         }
-        isHandling = false
+        (isHandling, inbox) = (false, [])
         timer.set(at: machine.due)
         if isServing { environment.update(self) }
         // The replies come after the report shows what they say.

@@ -122,7 +122,6 @@ extension SessionService {
         showReloaded(userService.registry.shown, active: userService.registry.active)
         for (runner, stored) in begun { begin(runner, stored) }
         refuseUnknownVariants()
-        countRefreshes()
         log(steps)
         signalIfDrained()
     }
@@ -193,7 +192,7 @@ extension SessionService {
     func handleRetired(_ runner: SessionRunner) {
         loop.assertIsCurrent()
         runnerTable[runner.index].retiring.removeAll { $0 === runner }
-        countRefreshes()
+        countRefreshes(after: runner)
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.
             loop.post { [self] in

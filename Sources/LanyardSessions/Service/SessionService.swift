@@ -74,7 +74,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         board.change { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
-            report.users = registry.shown.compactMap { runnerTable.runner(at: $0)?.status }
+            report.show(registry.shown.compactMap { runnerTable.runner(at: $0)?.status })
             report.expectWrites()
             if hasLogins { for provider in LoginKind.providers { report.expectLogins(by: provider) } }
             for user in registry.shown { expectRefreshes(of: user, &report) }
@@ -98,8 +98,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.post { [self] in
             subscribers.activate(registry.active)
             records.metadata.serve(configuration.identities.values)
+            let stored = contents.usersByName
+            for runner in runners where runner.coordinator.setup.credential != nil { startupCheck.expect(runner.index) }
             for runner in runners {
-                runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
+                runner.start(stored[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
             refuseUnknownVariants()
             userService.start()
@@ -165,9 +167,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     private func beginDrain() {
         guard !isStopped else { return }
-        if !isDraining { life = .draining(.everything) }
+        if !isDraining { life = .draining(.telling) }
         userService.retryUnsaved()
-        for runner in runners { runner.drain() }
+        for runner in runners where runner.isRenewedHere { runner.drain() }
+        if case .draining(.telling) = life { life = .draining(.everything) }
         awaitUnsavedRefreshTokens()
         signalIfDrained()
     }
@@ -182,10 +185,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         case .everything: if isFinished { beginLastWrites(.lastWrites) }
         case .operatorsCalls: if userService.isDrained, !isRotating { endWaitForCalls() }
         case .rotations: if !isRotating { endWaitForCalls() }
-        case .beginningLastWrites: break
+        case .telling, .beginningLastWrites: break
         case .lastWrites: if isFinished, !isRotating { waits.signalDrained() }
         case .lastWritesBesideCalls:
-            if !runnerTable.all.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
+            if !runnerTable.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
         }
     }
 
@@ -198,11 +201,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Nothing is in progress.
     private var isFinished: Bool {
         userService.isDrained && waits.callsInFlight == 0 && records.revocations.isDrained
-            && runnerTable.all.allSatisfy(\.isDrained)
+            && runnerTable.areAllDrained()
     }
 
     /// The response to a refresh may have the only copy of the next refresh token, or this process has it.
-    private var isRotating: Bool { runnerTable.all.contains { $0.isRotating || $0.hasUnsavedRefreshToken } }
+    private var isRotating: Bool { runnerTable.contains { $0.isRotating || $0.hasUnsavedRefreshToken } }
 
     /// The newest refresh token of a session ends with this process, unless the store takes it while `drain` still waits.
     private func repeatLastWrites() {
@@ -213,7 +216,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     private func awaitUnsavedRefreshTokens() {
-        let isNeeded = runnerTable.all.contains(where: \.hasUnsavedRefreshToken)
+        let isNeeded = runnerTable.contains(where: \.hasUnsavedRefreshToken)
         timers.lastWrites.set(at: isNeeded ? .now + Self.lastWritesInterval : .never)
     }
 
@@ -226,7 +229,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private func beginLastWrites(_ step: DrainStep) {
         guard isDraining else { return }
         life = .draining(.beginningLastWrites)
-        for runner in runnerTable.all { runner.retryUnsaved() }
+        for runner in runnerTable.all where runner.isRenewedHere { runner.retryUnsaved() }
         userService.retryUnsaved()
         life = .draining(step)
         awaitUnsavedRefreshTokens()
@@ -347,7 +350,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
         loop.assertIsCurrent()
-        return runners.first { $0.name == name }
+        return names.knownIndex(of: name).flatMap(runner(withNameOf:))
     }
 
     func addRunner(for user: RegisteredUser) {
@@ -376,6 +379,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
         runnerTable[runner.index].current = nil
+        startupCheck.forget(runner.index)
+        countRefreshes(after: runner)
         // An operator has removed a configured user.
         let wasRemoved = configuration.users[runner.name] != nil
         subscribers.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
@@ -463,17 +468,17 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func update(_ runner: SessionRunner) {
         loop.assertIsCurrent()
         guard !runner.isStopped else { return }
-        countRefreshes()
-        board.update(runner.status, skew: runner.coordinator.context.skew)
+        board.update(
+            runner.status, skew: runner.coordinator.context.skew, refreshes: runnerTable.refreshes(after: runner))
         armProbe(for: runner)
         userService.handleRunnerChange(runner)
-        checkStartup()
+        checkStartup(of: runner)
         signalIfDrained()
     }
 
-    /// Calls of users that leave count until they end.
-    func countRefreshes() {
-        let inFlight = runnerTable.all.count(where: \.isRefreshing)
+    /// A runner has ended.
+    func countRefreshes(after runner: SessionRunner) {
+        let inFlight = runnerTable.refreshes(after: runner)
         board.change { $0.refreshesInFlight = inFlight }
     }
 
@@ -482,7 +487,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         board.change { report in
             report.isActiveUserUnsaved = isFailing
             guard report.users.map(\.index) != shown else { return }
-            report.users = shown.compactMap { runner(at: $0)?.status }
+            report.show(shown.compactMap { runner(at: $0)?.status })
             for user in shown { expectRefreshes(of: user, &report) }
         }
     }
@@ -509,18 +514,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func showReloaded(_ shown: [UserIndex], active: UserIndex?) {
         loop.assertIsCurrent()
         board.change { report in
-            report.users = shown.compactMap { runner(at: $0)?.status }
+            report.show(shown.compactMap { runner(at: $0)?.status })
             report.activeUser = active
             for user in shown { expectRefreshes(of: user, &report) }
         }
     }
 
-    private func checkStartup() {
-        guard !startupCheck.hasEnded else { return }
-        let users = runners.filter { $0.coordinator.setup.credential != nil }.map {
-            ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
-        }
-        startupCheck.check(users)
+    private func checkStartup(of runner: SessionRunner) {
+        let (session, context) = (runner.coordinator.session, runner.coordinator.context)
+        startupCheck.record(runner.index, session.state, session.reason, hasBeenReady: context.hasEverBeenReady)
     }
 
     func beginCall() {
@@ -554,27 +556,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func observe(refresh duration: Duration) { board.observe(refresh: duration) }
 
     // MARK: Clocks
-
-    /// Reads external changes of users that would not read the store for a long time.
-    func readExternalChanges() {
-        loop.assertIsCurrent()
-        let commitCount = runners.map { ($0, $0.commitCount) }
-        store.readAll { [self] users in
-            guard let users else { return }
-            loop.post { [self] in reconcile(users, as: commitCount) }
-        }
-    }
-
-    /// - Parameter commitCount: the number of changes that each runner had sent before the read. A runner that has sent
-    ///   more since is skipped.
-    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)]) {
-        guard !isStopped, !isDraining else { return }
-        let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
-        for (runner, count) in commitCount {
-            guard self.runner(at: runner.index) === runner, runner.commitCount == count else { continue }
-            runner.handle(.storeSnapshot(users[runner.name]))
-        }
-    }
 
     /// Every 30 s (refresh.md 14).
     private func handleClocks(_ reason: ClockComparison.Disagreement?, seconds: Int) {

@@ -12,7 +12,7 @@ import LanyardSessionInterface
 /// Not `~Copyable`: where two branches join, Swift 6.3.1's optimizer copies a noncopyable enum of this size, and a
 /// release build then ends in `__swift_cannot_copy_noncopyable_type`. Every transition still consumes `self` and
 /// returns the next state.
-package enum Session {
+package indirect enum Session {
     /// No session: before the start (reason `loggingIn`), after a logout, or because there is no credential and no login
     /// was made yet. Goes to `loggingIn` at the start, and to `valid` by an operator's login.
     case loggedOut(SessionReason)

@@ -79,6 +79,9 @@ package struct RegisteredUser: Equatable, Sendable {
     /// The user's first login is in progress. If it fails, the user is removed.
     package var isProvisional: Bool { standing == .provisional }
 
+    /// The user is known or about to be.
+    var isNamed: Bool { standing == .known || standing == .provisional }
+
     /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 

@@ -18,7 +18,7 @@ extension UserRegistry {
         }
         if let user = self[name] { throw user.isProvisional ? .loginInProgress : .nameInUse }
         let index = names.reserveIndex(of: name)
-        guard !members.contains(where: { $0.index == index }) else { throw .nameInUse }
+        guard members[index] == nil else { throw .nameInUse }
         let user = RegisteredUser(
             name: name, index: index, identity: identity, isConfigured: false, standing: .provisional)
         members.append(user)
@@ -31,7 +31,7 @@ extension UserRegistry {
         _ name: String, _ given: String?, activates: Bool, _ callID: UserCallID
     ) throws(UserError) -> [Action] {
         // A configured anonymous user is not shown after its logout, but can log in.
-        guard let user = self[name] ?? hidden.first(where: { $0.name == name }), !user.isProvisional else {
+        guard let user = self[name] ?? hidden(named: name), !user.isProvisional else {
             throw .noSuchUser
         }
         guard !user.isStatic else { throw .notSupported }
@@ -54,7 +54,7 @@ extension UserRegistry {
     package mutating func claim(_ accountID: String?, for user: UserIndex) -> AccountOwnership {
         guard let accountID else { return .free }
         guard let own = self[user] ?? hidden(at: user) else { return .free }
-        let others = users.filter { $0.identity == own.identity && $0.index != user }
+        let others = members.holders(of: accountID, at: own.identity, besides: user).filter(\.isNamed)
         let holder = others.first {
             $0.claimedAccountID == accountID || $0.accountID == accountID && $0.isAuthenticated
         }

@@ -25,7 +25,11 @@ struct UserReload: Sendable {
     }
 
     /// The configured users with their origins, in the order of the new configuration.
-    var users: [(name: String, origin: UserOrigin)]
+    var users: [(name: String, origin: UserOrigin)] {
+        didSet { origins = Self.origins(of: users) }
+    }
+    /// The same by name.
+    private(set) var origins: [String: UserOrigin] = [:]
     /// All configured identities; nil: static.
     var identities: [String: Identity?]
     var configuredActive: String?
@@ -37,7 +41,27 @@ struct UserReload: Sendable {
     /// The configured users of the running configuration, whether or not an operator has removed them.
     var former: [String: UserOrigin]
     /// What the store holds of the users whose fate depends on it.
-    var stored: [String: StoredUser] = [:]
+    var stored: [String: StoredUser]
+
+    init(
+        users: [(name: String, origin: UserOrigin)], identities: [String: Identity?], configuredActive: String?,
+        activatesNext: Bool, present: [UserIndex: UserOrigin], waiting: Set<UserIndex> = [],
+        former: [String: UserOrigin], stored: [String: StoredUser] = [:]
+    ) {
+        self.users = users
+        origins = Self.origins(of: users)
+        self.identities = identities
+        self.configuredActive = configuredActive
+        self.activatesNext = activatesNext
+        self.present = present
+        self.waiting = waiting
+        self.former = former
+        self.stored = stored
+    }
+
+    private static func origins(of users: [(name: String, origin: UserOrigin)]) -> [String: UserOrigin] {
+        Dictionary(users.map { ($0.name, $0.origin) }) { first, _ in first }
+    }
 
     /// A user of this identity that the admin API has added; nil: it cannot be one.
     func added(_ identity: String) -> UserOrigin? {
@@ -47,7 +71,7 @@ struct UserReload: Sendable {
             refreshTokens: identity.refreshTokens, source: identity.source)
     }
 
-    func isConfigured(_ name: String) -> Bool { users.contains { $0.name == name } }
+    func isConfigured(_ name: String) -> Bool { origins[name] != nil }
 }
 
 /// The users after a reload: those that a start would find, and each as a start would make it (architecture-control.md 7.9).
@@ -77,19 +101,14 @@ extension UserRegistry {
         return names
     }
 
-    private var leaving: [RegisteredUser] { members.filter { $0.standing == .leaving } }
-
-    /// A configured anonymous user that an operator has logged out.
-    func hidden(at index: UserIndex) -> RegisteredUser? { hidden.first { $0.index == index } }
-
     private func origin(of name: String, _ reload: UserReload) -> UserOrigin? {
-        (self[name] ?? hidden.first { $0.name == name }).flatMap { reload.present[$0.index] }
+        (self[name] ?? hidden(named: name)).flatMap { reload.present[$0.index] }
     }
 
     /// Why the users cannot be changed now, each with the remedy; empty: they can. No name gets an index by this.
     func obstacles(to reload: UserReload) -> [String] {
         var names = Set(storedRemovals.values.filter { reload.isConfigured($0) || returning($0, reload) != nil })
-        names.formUnion(leaving.map(\.name).filter(reload.isConfigured))
+        names.formUnion(members.leaving.map(\.name).filter(reload.isConfigured))
         let removals = names.map { Self.obstacle($0, "is being removed by the admin API") }
         let changes = (users + hidden).compactMap { user in
             changeUnderWay(of: user, reload).map { Self.obstacle(user.name, $0) }
@@ -116,7 +135,7 @@ extension UserRegistry {
 
     /// What the user is made of after the reload; nil: it is not known any more.
     private func origin(of user: RegisteredUser, _ reload: UserReload) -> UserOrigin? {
-        if let configured = reload.users.first(where: { $0.name == user.name }) { return configured.origin }
+        if let configured = reload.origins[user.name] { return configured }
         guard hidden(at: user.index) == nil else { return nil }
         let stored = reload.stored[user.name]
         let identity = user.isConfigured ? stored.flatMap { $0.isAdded ? $0.identity : nil } : user.identity
@@ -132,7 +151,7 @@ extension UserRegistry {
     /// Takes the users of the new configuration, and returns the way to them.
     mutating func apply(_ reload: UserReload) -> [UserReload.Step] {
         let plan = plan(reload)
-        members = plan.configured + plan.added + leaving
+        members = RegisteredUsers(plan.configured + plan.added + members.leaving)
         identities = reload.identities.mapValues { $0 == nil }
         configuredActive = reload.configuredActive
         activatesNext = reload.activatesNext
@@ -159,7 +178,7 @@ extension UserRegistry {
     }
 
     private func addConfigured(_ name: String, _ origin: UserOrigin, _ reload: UserReload, to plan: inout ReloadPlan) {
-        guard var user = self[name] ?? hidden.first(where: { $0.name == name }),
+        guard var user = self[name] ?? hidden(named: name),
             let present = reload.present[user.index]
         else {
             // An operator has removed the user, and its entry is as before: it comes back with the next start.
@@ -218,8 +237,8 @@ extension UserRegistry {
         guard let account = stored?.accountID, let own = self[index], stored?.isAuthenticated == true else {
             return nil
         }
-        return users.first {
-            $0.index != index && $0.identity == own.identity && $0.accountID == account && $0.isAuthenticated
+        return members.holders(of: account, at: own.identity, besides: index).first {
+            $0.isNamed && $0.accountID == account && $0.isAuthenticated
         }?.name
     }
 }

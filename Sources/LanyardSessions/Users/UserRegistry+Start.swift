@@ -14,12 +14,13 @@ extension UserRegistry {
     ) {
         var kinds = Dictionary(identities.map { ($0.name, $0.isStatic) }) { first, _ in first }
         var users: [RegisteredUser] = []
+        let storedUsers = contents.usersByName
         for managedUser in managedUsers {
             let (name, identity) = (managedUser.settings.name, managedUser.settings.identity)
             let isStatic = if case .feed = managedUser.source { true } else { false }
             kinds[identity] = isStatic
             // A changed identity means another account.
-            let stored = contents[name].flatMap { $0.belongs(to: managedUser.storedIdentity) ? $0 : nil }
+            let stored = storedUsers[name].flatMap { $0.belongs(to: managedUser.storedIdentity) ? $0 : nil }
             users.append(
                 RegisteredUser(
                     name: name, index: names.index(of: name), identity: identity, isConfigured: true,
@@ -27,12 +28,14 @@ extension UserRegistry {
                     accountID: stored?.accountID,
                     provider: stored?.provider, loginState: stored?.isLoggedOut == true ? .loggedOut : .none))
         }
-        let storedIdentities = identities.compactMap(\.storedIdentity)
+        let configured = Set(users.map(\.name))
+        let storedIdentities = Dictionary(
+            identities.compactMap(\.storedIdentity).map { ($0.name, $0) }) { first, _ in first }
         for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
-            guard !users.contains(where: { $0.name == stored.name }) else { continue }
+            guard !configured.contains(stored.name) else { continue }
             // The identity's name may stand for another service by now. The stored account and session are then
             // ignored.
-            let isSame = storedIdentities.contains { stored.belongs(to: $0) }
+            let isSame = storedIdentities[stored.identity].map(stored.belongs) ?? false
             users.append(
                 RegisteredUser(
                     name: stored.name, index: names.index(of: stored.name), identity: stored.identity,
@@ -43,13 +46,13 @@ extension UserRegistry {
             users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,
             activatesNext: settings.activatesNextOnLogout, names: names)
         noteStored(Set(contents.users.map(\.name)).subtracting(users.map(\.name)))
-        duplicateAccounts = duplicateAccounts(in: contents)
+        duplicateAccounts = duplicateAccounts(among: storedUsers)
     }
 
     /// Older releases let two users of two processes have one account. One session is kept: the active user's,
     /// otherwise that of the first name.
-    private func duplicateAccounts(in contents: StoreContents) -> [UserIndex: String] {
-        let holders = users.filter { $0.accountID != nil && contents[$0.name]?.isAuthenticated == true }
+    private func duplicateAccounts(among stored: [String: StoredUser]) -> [UserIndex: String] {
+        let holders = users.filter { $0.accountID != nil && stored[$0.name]?.isAuthenticated == true }
         var duplicateAccounts: [UserIndex: String] = [:]
         for group in Dictionary(grouping: holders, by: { [$0.identity, $0.accountID] }).values where group.count > 1 {
             let first = group.first { $0.index == active } ?? group.min { $0.name < $1.name }

@@ -113,7 +113,7 @@ package struct UserRegistry: Sendable {
 
     /// All users, each in one `RegisteredUser.Standing`: in the order of the configuration, then in the order in which
     /// they were added.
-    var members: [RegisteredUser]
+    var members: RegisteredUsers
     /// The user that routes without a user of their own follow.
     package internal(set) var active: UserIndex?
     /// The names of the identities, and whether each is static.
@@ -145,7 +145,7 @@ package struct UserRegistry: Sendable {
         _ users: [RegisteredUser], identities: [String: Bool], configuredActive: String?,
         remembered: StoreContents.ActiveChoice?, activatesNext: Bool, names: UserNames
     ) {
-        members = users
+        members = RegisteredUsers(users)
         self.identities = identities
         self.configuredActive = configuredActive
         self.activatesNext = activatesNext
@@ -155,13 +155,17 @@ package struct UserRegistry: Sendable {
     }
 
     /// The users that are known or about to be.
-    package var users: [RegisteredUser] { members.filter { $0.standing == .known || $0.standing == .provisional } }
+    package var users: [RegisteredUser] { members.all.filter(\.isNamed) }
 
     /// The configured anonymous users that an operator has logged out.
-    var hidden: [RegisteredUser] { members.filter { $0.standing == .hidden } }
+    var hidden: [RegisteredUser] { members.all.filter { $0.standing == .hidden } }
 
     /// The names of stored users that are not known. No member is among them, so that no name has two users.
-    var unknownStoredUsers: Set<String> { formerlyStored.subtracting(members.map(\.name)) }
+    var unknownStoredUsers: Set<String> { formerlyStored.subtracting(members.all.map(\.name)) }
+
+    private func isUnknownStoredUser(_ name: String) -> Bool {
+        formerlyStored.contains(name) && !members.contains(named: name)
+    }
 
     /// The store has a user of each of these names.
     mutating func noteStored(_ names: Set<String>) { formerlyStored.formUnion(names) }
@@ -171,47 +175,53 @@ package struct UserRegistry: Sendable {
 
     /// The active user by the configuration and the latest choice. A provisional user is not known to requests yet.
     var chosenUser: UserIndex? {
-        let known = users.filter { !$0.isProvisional }
-        let standard = configuredActive ?? known.first { $0.isConfigured }?.name
-        guard let remembered, remembered.configured == configuredActive else {
-            return known.first { $0.name == standard }?.index
-        }
+        guard let remembered, remembered.configured == configuredActive else { return standardUser }
         // The remembered user may be unknown now, because the configuration has changed.
-        let isKnown = remembered.user.map { name in known.contains { $0.name == name } } ?? true
-        let chosen = isKnown ? remembered.user : standard
-        return known.first { $0.name == chosen }?.index
+        return remembered.user.map { known(named: $0) ?? standardUser } ?? nil
+    }
+
+    /// The active user if none was ever chosen.
+    private var standardUser: UserIndex? {
+        if let configuredActive { return known(named: configuredActive) }
+        return members.all.first { $0.standing == .known && $0.isConfigured }?.index
+    }
+
+    private func known(named name: String) -> UserIndex? {
+        members[name].flatMap { $0.standing == .known ? $0.index : nil }
     }
 
     /// The user of that name, provisional users included.
-    subscript(name: String?) -> RegisteredUser? { users.first { $0.name == name } }
+    subscript(name: String) -> RegisteredUser? { members[name].flatMap { $0.isNamed ? $0 : nil } }
 
     subscript(index: UserIndex) -> RegisteredUser? {
-        get { users.first { $0.index == index } }
+        get { members[index].flatMap { $0.isNamed ? $0 : nil } }
         set {
             guard let newValue, self[index] != nil else { return }
-            replace(newValue)
+            members[index] = newValue
         }
     }
 
-    /// The user is forgotten, but its runner still has work.
-    func isBeingRemoved(_ user: UserIndex) -> Bool {
-        members.contains { $0.index == user && $0.standing == .leaving }
-    }
+    /// The configured anonymous user of that name that an operator has logged out.
+    func hidden(named name: String) -> RegisteredUser? { members[name].flatMap { $0.standing == .hidden ? $0 : nil } }
 
-    private mutating func replace(_ user: RegisteredUser) {
-        guard let place = members.firstIndex(where: { $0.index == user.index }) else { return }
-        members[place] = user
-    }
+    /// The same at this index.
+    func hidden(at index: UserIndex) -> RegisteredUser? { members[index].flatMap { $0.standing == .hidden ? $0 : nil } }
+
+    /// The user is forgotten, but its runner still has work.
+    func isBeingRemoved(_ user: UserIndex) -> Bool { members[user]?.standing == .leaving }
 
     /// Moves a user to another state.
     mutating func move(_ user: RegisteredUser, to standing: RegisteredUser.Standing) {
         var user = user
         user.standing = standing
-        replace(user)
+        members[user.index] = user
     }
 
     /// The users that are shown, in their order.
-    package var shown: [UserIndex] { users.filter { !$0.isProvisional }.map(\.index) }
+    package var shown: [UserIndex] { members.all.filter { $0.standing == .known }.map(\.index) }
+
+    /// Differs after each change of `shown`.
+    var shownRevision: Int { members.changes }
 
     /// Handles one event and returns the actions to perform, in order.
     package mutating func handle(_ event: Event) -> [Action] { withChosenUser(decide(event)) }
@@ -240,7 +250,7 @@ package struct UserRegistry: Sendable {
     }
 
     private mutating func releaseIndex(_ user: UserIndex) -> [Action] {
-        members.removeAll { $0.index == user && $0.standing == .leaving }
+        if isBeingRemoved(user) { members.remove(user) }
         names.release(user)
         return []
     }
@@ -256,7 +266,7 @@ package struct UserRegistry: Sendable {
             case .refresh(let name): return try refresh(try known(name), callID)
             case .logOut(let name): return try logOut(try known(name), callID)
             case .remove(let name):
-                if unknownStoredUsers.contains(name) {
+                if isUnknownStoredUser(name) {
                     storedRemovals[callID] = name
                     return [.removeStored(callID, name)]
                 }
@@ -299,7 +309,8 @@ package struct UserRegistry: Sendable {
     /// A user that leaves is not active any more. The configuration decides which user is active next.
     private mutating func deactivate(_ user: UserIndex) -> [Action] {
         guard active == user else { return [] }
-        return makeActive(activatesNext ? users.first { $0.isAuthenticated && $0.index != user }?.index : nil)
+        let next = members.all.lazy.filter(\.isNamed).first { $0.isAuthenticated && $0.index != user }
+        return makeActive(activatesNext ? next?.index : nil)
     }
 
     private func refresh(_ user: RegisteredUser, _ callID: UserCallID) throws(UserError) -> [Action] {

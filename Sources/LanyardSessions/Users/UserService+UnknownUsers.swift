@@ -7,7 +7,8 @@ extension UserService {
     /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
     func start() {
         environment.loop.assertIsCurrent()
-        for stored in environment.contents.users where registry.unknownStoredUsers.contains(stored.name) {
+        let unknown = registry.unknownStoredUsers
+        for stored in environment.contents.users where unknown.contains(stored.name) {
             if Self.isInterruptedLogin(stored) {
                 removeInterruptedLogin(stored.name)
             } else {

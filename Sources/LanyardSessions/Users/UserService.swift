@@ -29,6 +29,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
+    /// What the report shows.
+    private var shown: (revision: Int, isFailing: Bool)?
     /// Only one change waits at a time, so it needs no jitter.
     private static let choiceBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 1)
     private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in saveAgain() }
@@ -147,7 +149,12 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         }
     }
 
-    private func show() { environment.show(registry.shown, isFailing: unsavedChoice != nil) }
+    private func show() {
+        let (revision, isFailing) = (registry.shownRevision, unsavedChoice != nil)
+        guard shown?.revision != revision || shown?.isFailing != isFailing else { return }
+        shown = (revision, isFailing)
+        environment.show(registry.shown, isFailing: isFailing)
+    }
 
     /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the call
     /// gets `noSuchUser`.

@@ -201,7 +201,7 @@ final class ProxyBench: Sendable {
 
     /// The sum of a counter over all its labels that hold `labels`.
     func count(_ name: String, _ labels: [String: String] = [:]) -> Int {
-        let samples = path.samples.filter { sample in
+        let samples = path.samples().filter { sample in
             sample.name == name
                 && labels.allSatisfy { label in
                     sample.labels.contains { $0.name == label.key && $0.value == label.value }

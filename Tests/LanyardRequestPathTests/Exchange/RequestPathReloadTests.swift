@@ -252,11 +252,20 @@ import Testing
         #expect(try client.exchange("GET", "/").status == 200)
         #expect(bench.upstream.connectionCount == 1)
         bench.settle()
-        let requests = bench.path.samples.first { sample in
+        let requests = bench.path.samples().first { sample in
             sample.name == "lanyard_requests" && sample.labels.contains { $0.value == "all" }
                 && sample.labels.contains { $0.value == "2xx" }
         }
         #expect(requests?.value == 6)
+        // The same without series of each route, and nothing that is one route's alone.
+        let sums = bench.path.samples(perRoute: false)
+        #expect(sums.allSatisfy { sample in sample.labels.allSatisfy { $0.name != "route" } })
+        let successes: [MetricSample.Label] = [.init("code_class", "2xx"), .init("origin", "upstream")]
+        #expect(sums.filter { $0.name == "lanyard_requests" && $0.labels == successes }.map(\.value) == [6])
+        let durations = sums.filter { $0.name == "lanyard_request_duration_seconds" && $0.suffix == "_count" }
+        #expect(durations.map(\.value) == [6])
+        let idle = sums.filter { $0.name == "lanyard_upstream_connections" && $0.labels == [.init("state", "idle")] }
+        #expect(idle.map(\.value) == [1])
     }
 
     @Test("a reload that changes only the time-outs of an upstream applies them")

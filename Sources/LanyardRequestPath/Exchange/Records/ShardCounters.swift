@@ -13,8 +13,8 @@ package final class RouteCounters: Sendable {
     /// The column of class `2xx` and origin `upstream`.
     private static let upstreamSuccesses = 2
 
-    /// Of the route; `none` for requests without one.
-    let name: String
+    /// Of the route; `none` for requests without one; nil: a sum over routes.
+    private let name: String?
     /// Class × origin.
     private let requests = CounterRow(count: RouteCounters.classes.count * 2)
     private let durationsOfUpstream = Histogram()
@@ -32,6 +32,19 @@ package final class RouteCounters: Sendable {
 
     init(_ name: String) { self.name = name }
 
+    /// The sum of some routes, for one page of metrics.
+    init(sumOf routes: [RouteCounters]) {
+        name = nil
+        for route in routes {
+            requests.add(route.requests)
+            durationsOfUpstream.add(route.durationsOfUpstream)
+            durationsOfLanyard.add(route.durationsOfLanyard)
+            unauthorized.add(route.unauthorized.value)
+            upstreamDuration.add(route.upstreamDuration)
+            connections.add(route.connections)
+        }
+    }
+
     /// - Parameters:
     ///   - status: nil if the client disconnected before a response had begun.
     ///   - start: of the request's first byte.
@@ -42,6 +55,8 @@ package final class RouteCounters: Sendable {
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
         requests.add(at: place * 2 + (origin == .upstream ? 0 : 1))
     }
+
+    private var labels: [MetricSample.Label] { name.map { [.init("route", $0)] } ?? [] }
 
     private func durations(_ origin: Origin) -> Histogram {
         switch origin {
@@ -79,13 +94,11 @@ package final class RouteCounters: Sendable {
 
     var unauthorizedSample: MetricSample {
         MetricSample(
-            "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", name)],
-            value: Double(unauthorized.value))
+            "lanyard_upstream_unauthorized", suffix: "_total", labels: labels, value: Double(unauthorized.value))
     }
 
     /// Of the upstream. The durations are left out before the first response.
     var upstreamSamples: [MetricSample] {
-        let labels = [MetricSample.Label("route", name)]
         let durations =
             upstreamDuration.isUsed
             ? upstreamDuration.samples("lanyard_upstream_duration_seconds", labels: labels) : []
@@ -97,7 +110,7 @@ package final class RouteCounters: Sendable {
         Origin.allCases.flatMap { origin -> [MetricSample] in
             let histogram = durations(origin)
             guard histogram.isUsed else { return [] }
-            let labels: [MetricSample.Label] = [.init("route", name), .init("origin", origin.rawValue)]
+            let labels = labels + [.init("origin", origin.rawValue)]
             return histogram.samples("lanyard_request_duration_seconds", labels: labels)
         }
     }
@@ -110,8 +123,8 @@ package final class RouteCounters: Sendable {
             let value = requests[column]
             if value == 0, !isExpected { return nil }
             let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
-            let labels: [MetricSample.Label] = [
-                .init("route", name), .init("code_class", Self.classes[column / 2]), .init("origin", origin.rawValue),
+            let labels = labels + [
+                .init("code_class", Self.classes[column / 2]), .init("origin", origin.rawValue),
             ]
             return MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value))
         }
@@ -187,9 +200,12 @@ package final class ShardCounters: Sendable {
 
     /// The shard's counters; the sums over all shards are published.
     ///
-    /// - Parameter routes: the counters of all routes.
-    package func samples(of routes: [RouteCounters]) -> [MetricSample] {
-        let rows = routes + [withoutRoute]
+    /// - Parameters:
+    ///   - routes: the counters of all routes.
+    ///   - perRoute: false: the sums over all routes.
+    package func samples(of routes: [RouteCounters], perRoute: Bool) -> [MetricSample] {
+        let rows = perRoute ? routes + [withoutRoute] : [RouteCounters(sumOf: routes + [withoutRoute])]
+        let routes = perRoute ? routes : rows
         var samples = rows.flatMap(\.requestSamples) + rows.flatMap(\.durationSamples)
         for (reason, counter) in zip(RejectionReason.allCases, rejections) {
             samples.append(
