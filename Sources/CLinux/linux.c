@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,6 +111,13 @@ int lanyard_is_peer_orphaned(int socket_) {
 int lanyard_take_read_lease(int descriptor) {
     if (fcntl(descriptor, F_SETSIG, SIGURG)) return -1;
     return fcntl(descriptor, F_SETLEASE, F_RDLCK);
+}
+
+int64_t lanyard_file_system_type(const char *path) {
+    struct statfs status;
+    if (statfs(path, &status)) return -1;
+    /* Some magic numbers exceed 2^31, and f_type is signed on some machines. */
+    return (uint32_t)status.f_type;
 }
 
 int lanyard_cpu_count(void) {

@@ -110,12 +110,17 @@ final class IdentityTLSWatches: Sendable {
     }
 
     private let state = Guarded(State())
-    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let files: FileReader
     private let publication: FilePublication
     private let loop: EventLoop
     private let log: Logger
 
-    init(by publication: FilePublication, on loop: EventLoop, log: Logger) {
+    /// - Parameter changes: of files.
+    init(
+        by publication: FilePublication, noticing changes: FileChangeMonitor = FileChangeMonitor(), on loop: EventLoop,
+        log: Logger
+    ) {
+        files = .ofWholeFiles(bytesMax: TLSFileContents.bytesMax, noticing: changes)
         (self.publication, self.loop, self.log) = (publication, loop, log)
     }
 

@@ -81,14 +81,17 @@ final class ListenerTLSWatches: Sendable {
     }
 
     private let state: Guarded<State>
-    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let files: FileReader
     private let makeWatch: @Sendable (ListenerTLS, [ListenerSettings], Int) -> ListenerTLSWatch?
 
-    /// - Parameter path: gets the new contexts.
+    /// - Parameters:
+    ///   - path: gets the new contexts.
+    ///   - changes: of files.
     init(
         _ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, by publication: FilePublication,
-        on loop: EventLoop, log: Logger
+        noticing changes: FileChangeMonitor = FileChangeMonitor(), on loop: EventLoop, log: Logger
     ) {
+        files = .ofWholeFiles(bytesMax: TLSFileContents.bytesMax, noticing: changes)
         makeWatch = { tls, listeners, index in
             guard let files = tls.files[index], let contents = tls.contents[index] else { return nil }
             return ListenerTLSWatch(

@@ -20,9 +20,7 @@ final class Program: Sendable {
     private let fileLoop: EventLoop
     private let sources: SessionSources
     private let memory: MemoryTrimmer
-    private let files = FileReader.ofCredentials()
-    /// Reads capabilities and no other file, so that credentials that hang do not delay them.
-    private let capabilityFiles = FileReader()
+    private let readers: ProgramFileReaders
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
@@ -73,21 +71,21 @@ final class Program: Sendable {
         let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
             plan.settings, sockets: bindings.data, capabilities: plan.capabilities,
-            listenerTLS: plan.listenerTLS.contexts,
-            names: names, shardCount: shardCount, source: tokenSource,
+            listenerTLS: plan.listenerTLS.contexts, names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(plan.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
-        let publication = FilePublication()
+        readers = ProgramFileReaders(on: fileLoop)
+        let (publication, changes) = (FilePublication(), readers.changes)
         capabilities = CapabilityWatches(
-            plan.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
+            plan.listeners, for: path, by: publication, reading: readers.capabilities, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
-            plan.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
+            plan.upstreamTLS, of: path.targets, by: publication, noticing: changes, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
-            plan.listenerTLS, plan.listeners, for: path, by: publication, on: fileLoop, log: log)
+            plan.listenerTLS, plan.listeners, for: path, by: publication, noticing: changes, on: fileLoop, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
-        sources = SessionSources(by: self.files, on: fileLoop, warning, identityTLS)
+        identityTLS = IdentityTLSWatches(by: publication, noticing: changes, on: fileLoop, log: log)
+        sources = SessionSources(by: readers.credentials, on: fileLoop, warning, identityTLS)
         let made = try sources.prepare(configuration, first.files.identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
@@ -138,11 +136,11 @@ final class Program: Sendable {
             conditions: conditions,
             activity: Self.activity(recent, path, sources, counts, storePath: configuration.store.path),
             readiness: { HealthReport(healthSources.snapshot()) })
-        admin = bindings.admin.map { [sessions, sources] socket in
+        admin = bindings.admin.map { [sessions, sources, readers] socket in
             AdminListener(
-                socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
-                info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
-                browserLogins: { sources.browserLogin(of: $0, at: $1) },
+                socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, by: readers.ofAdmin(),
+                users: sessions, info: info, exposesTokens: configuration.admin?.exposesTokens ?? false,
+                refused: refused, browserLogins: { sources.browserLogin(of: $0, at: $1) },
                 control: ProcessControl(
                     stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity,
                     log: pipe.tap), log: log)
@@ -268,8 +266,7 @@ final class Program: Sendable {
         listenerTLS.stop()
         identityTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
-        files.stop()
-        capabilityFiles.stop()
+        readers.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // The supervisor of the process often allows no more time than `drain_max`.
             let left = stop.drainDeadline - .now

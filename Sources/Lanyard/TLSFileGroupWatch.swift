@@ -81,6 +81,8 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
             failing.remove(path)
             guard contents.replace(path, by: content), let deadline else { return }
             changed.insert(path)
+            // A certificate and its key change together. Where files are read in intervals, the others would come later.
+            for watch in watches { watch.readNow() }
             loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
         case .failure(let error):
             failing.insert(path)

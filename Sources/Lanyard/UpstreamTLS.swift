@@ -64,14 +64,17 @@ package struct UpstreamTLS: Sendable {
 /// logged, and the previous one stays.
 final class UpstreamTLSWatches: Sendable {
     private let current: Guarded<UpstreamTLSWatch>
-    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let files: FileReader
     private let makeWatch: @Sendable (UpstreamTLS, [UpstreamTarget]) -> UpstreamTLSWatch
 
-    /// - Parameter targets: get the new contexts, one for each route.
+    /// - Parameters:
+    ///   - targets: get the new contexts, one for each route.
+    ///   - changes: of files.
     init(
-        _ tls: UpstreamTLS, of targets: [UpstreamTarget], by publication: FilePublication, on loop: EventLoop,
-        log: Logger
+        _ tls: UpstreamTLS, of targets: [UpstreamTarget], by publication: FilePublication,
+        noticing changes: FileChangeMonitor = FileChangeMonitor(), on loop: EventLoop, log: Logger
     ) {
+        files = .ofWholeFiles(bytesMax: TLSFileContents.bytesMax, noticing: changes)
         makeWatch = { UpstreamTLSWatch($0, of: $1, by: publication, on: loop, log: log) }
         current = Guarded(makeWatch(tls, targets))
     }

@@ -25,7 +25,8 @@ package enum TokenTransition {
 /// Reports changes of the file of a user's configured credential, so that a refused user can try again.
 package protocol CredentialWatch: AnyObject, Sendable {
     /// Begins to watch the file that `login` names, and those of the identity's client. `onChange` is called on any queue,
-    /// within 5 s of each change of a file's content. A new file and a swapped symlink are changes; the start is not.
+    /// soon after each change of a file's content (security-defences.md, "Watched files"). A new file and a swapped symlink are
+    /// changes; the start is not.
     ///
     /// - Parameter login: nil: an operator or a browser logs the user in.
     func start(_ login: UserSettings.Login?, _ onChange: @escaping @Sendable () -> Void)

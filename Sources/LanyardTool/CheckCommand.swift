@@ -188,6 +188,7 @@ struct CheckedFiles {
         let warnings =
             (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
             + CertificateCheck.warnings(configuration) + SecretFileCheck.warnings(configuration)
+            + FileChangeCheck.warnings(configuration)
         for warning in warnings {
             let (place, text) = loaded.finding(of: warning)
             found.append(CheckFinding(.warning, at: place, text))

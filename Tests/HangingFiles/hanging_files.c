@@ -12,6 +12,8 @@
 // Tests start a process with `HangingFiles.launcher` (Tests/TestSupport). A waiting thread can be killed, as a thread that waits for NFS
 // can. Covered are the calls by which lanyard and its libraries reach files by path: open, openat, stat, lstat, fstatat, fopen, each with
 // its "64" name, and statx. A descriptor that is open already does not hang.
+//
+// Files that hang are those of network file systems. So statfs reports NFS for every path, and lanyard reads its files in intervals.
 
 #define _GNU_SOURCE
 #include "hanging_files.h"
@@ -26,6 +28,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /// Raw system calls only: the calls of this file must not wait for themselves.
@@ -107,6 +110,16 @@ int fstatat64(int folder, const char *restrict path, struct stat64 *restrict sta
 int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict status) {
     wait_while_hung(folder, path);
     return (int)syscall(SYS_statx, folder, path, flags, mask, status);
+}
+
+/// NFS_SUPER_MAGIC of linux/magic.h.
+static const long nfs = 0x6969;
+
+int statfs(const char *path, struct statfs *status) {
+    wait_while_hung(AT_FDCWD, path);
+    int code = (int)syscall(SYS_statfs, path, status);
+    if (code == 0) status->f_type = nfs;
+    return code;
 }
 
 typedef FILE *(*opener)(const char *, const char *);

@@ -169,7 +169,7 @@ import Testing
         loop.stop()
     }
 
-    @Test("a descriptor is not known to be silent if its event waits or if the report was full; an old report is renewed")
+    @Test("a descriptor is not known to be silent if its event waits or the report was full; an old one is renewed")
     func notSilent() async throws {
         let loop = loop
         let (first, second, third) = (Pair(), Pair(), Pair())

@@ -77,7 +77,7 @@ struct StartupCheckTests {
         #expect(statuses.all == [77] && start.hasEnded)
     }
 
-    @Test("a user that is not expected, or is removed, does not count; a credential that is tried again opens the start")
+    @Test("a user that is not expected or is removed does not count; a new try of a credential opens the start")
     func others() {
         var settings = LoginSettings()
         settings.exitOnRefusal = true

@@ -2,7 +2,7 @@
 enum SizeExceptions {
     /// Stored properties of a type.
     static let types: [String: Int] = [
-        "Lanyard.Program": 22,
+        "Lanyard.Program": 21,
         "Lanyard.ShutdownCoordinator": 16,
         "LanyardAdmin.OperatorConnection": 26,
         "LanyardAdmin.OperatorListener": 16,
@@ -13,7 +13,6 @@ enum SizeExceptions {
         "LanyardEmulator.ServiceState": 18,
         "LanyardEmulatorTool.ServeCommand": 23,
         "LanyardFoundations.EventLoop": 27,
-        "LanyardFoundations.FileWatch": 17,
         "LanyardIdentity.CurlTransfer": 23,
         "LanyardIdentity.OAuthIdentity": 16,
         "LanyardIdentity.OAuthIdentity.TokenCall": 20,

@@ -16,8 +16,8 @@ from upstream_grpc import CALL, MESSAGE
 SECONDS, EVERY, CONNECTIONS, STREAMS = 60, 2.0, 4, 64
 # How long the upstream holds a call, at most: 256 calls at once make about 250 a second.
 HOLD_MAX = 2.0
-# docs/reference/security-defences.md, "Watched files": a file is read every 2 s, and a change counts when a second read 200 ms later
-# finds the same. If the next change comes between these two reads, there is a third one.
+# docs/reference/security-defences.md, "Watched files": a file is read every 2 s without inotify, and a change counts when a second
+# read 200 ms later finds the same. If the next change comes between these two reads, there is a third one.
 PROMISED = 2.0 + 2 * 0.2
 # For threads that wait for a CPU.
 SLACK = 0.6

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/types.h>
@@ -58,6 +59,9 @@ int lanyard_is_peer_orphaned(int socket);
  * another account; EINVAL, its file system has no leases. The signal about a waiting writer is SIGURG, which is ignored. The default,
  * SIGIO, would end the process. */
 int lanyard_take_read_lease(int descriptor);
+
+/* statfs(2): the magic number of the file system that the path is on, or -1 with errno. */
+int64_t lanyard_file_system_type(const char *path);
 
 /* CPUs of sched_getaffinity(), or -1. */
 int lanyard_cpu_count(void);

@@ -16,28 +16,48 @@ package final class FileReader: Sendable {
     static let threadsMax = 64
     private static let stopped = FileSnapshot(stamp: nil, outcome: .failure(.stopping))
 
+    /// Notices changes of the files that are watched by this reader.
+    let changes: FileChangeMonitor
     private let calls: Calls
     private let uses = Guarded<[String: FileUses]>([:])
 
     /// No thread starts before the first read.
-    package convenience init() { self.init { FileSnapshot.read($0, known: $1) } }
+    ///
+    /// - Parameter changes: the process's; the default one reads watched files in intervals.
+    package convenience init(noticing changes: FileChangeMonitor = FileChangeMonitor()) {
+        self.init(noticing: changes) { FileSnapshot.read($0, known: $1) }
+    }
 
     /// Reads the credentials of logins. The largest kinds have more bytes than other secrets. The caller checks the size of each kind.
-    package static func ofCredentials() -> FileReader {
-        FileReader { FileSnapshot.read($0, known: $1, textUpTo: SecretFile.credentialBytesMax) }
+    ///
+    /// - Parameter changes: as of `init`.
+    package static func ofCredentials(noticing changes: FileChangeMonitor = FileChangeMonitor()) -> FileReader {
+        FileReader(noticing: changes) { FileSnapshot.read($0, known: $1, textUpTo: SecretFile.credentialBytesMax) }
     }
 
     /// Reads files bit for bit, up to this size: not secrets of text, but certificates with their keys.
-    package static func ofWholeFiles(bytesMax: Int) -> FileReader {
-        FileReader { FileSnapshot.read($0, known: $1, wholeUpTo: bytesMax) }
+    ///
+    /// - Parameter changes: as of `init`.
+    package static func ofWholeFiles(
+        bytesMax: Int, noticing changes: FileChangeMonitor = FileChangeMonitor()
+    ) -> FileReader {
+        FileReader(noticing: changes) { FileSnapshot.read($0, known: $1, wholeUpTo: bytesMax) }
     }
 
     /// - Parameter read: blocks until the file system has responded.
-    init(read: @escaping Read, start: @escaping Calls.Start = { DetachedThread.start($0) }) {
+    init(
+        noticing changes: FileChangeMonitor = FileChangeMonitor(), read: @escaping Read,
+        start: @escaping Calls.Start = { DetachedThread.start($0) }
+    ) {
+        self.changes = changes
         calls = Calls(
             threadsMax: Self.threadsMax,
             kind: Calls.Kind(
-                perform: { path, first in read(path, first.known) },
+                perform: { path, first in
+                    // What changes after this is an event, and leads to another read.
+                    changes.watchNames(of: path)
+                    return read(path, first.known)
+                },
                 // A read that its known stamp avoided tells nothing to a request with another stamp.
                 serves: { snapshot, first, request in snapshot.outcome != nil || request.known == first.known },
                 outcomeWithoutThread: { FileSnapshot(stamp: nil, outcome: .failure(.system($0))) },
@@ -62,7 +82,13 @@ package final class FileReader: Sendable {
 
     /// Records what a login has read and used, independently of the file's watch: a content, or the lack of one.
     func noteUse(of path: String, _ content: FileSettling.Finding.Content) {
-        uses.withLock { $0[path, default: FileUses()].note(content) }
+        let isNews = uses.withLock { uses in
+            defer { uses[path, default: FileUses()].note(content) }
+            // Ten thousand logins with the same client secret are no news. That a file cannot be read is, each time.
+            if case .failure = content { return true }
+            return uses[path]?.latestContent != content
+        }
+        if isNews { changes.noteUse(of: path) }
     }
 
     /// The uses of the file so far.
@@ -80,6 +106,9 @@ struct FileUses {
     /// All uses so far.
     private(set) var count = 0
     private var latest: [(content: FileSettling.Finding.Content, number: Int)] = []
+
+    /// The content of the latest use.
+    var latestContent: FileSettling.Finding.Content? { latest.last?.content }
 
     mutating func note(_ content: FileSettling.Finding.Content) {
         count += 1

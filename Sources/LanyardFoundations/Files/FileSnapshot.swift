@@ -59,6 +59,16 @@ package struct FileSnapshot: Sendable {
         return stamp?.isAtRest(at: now) ?? false
     }
 
+    /// The read failed, and a later one may succeed although nothing reports a change of the file, its folders or their permissions.
+    var canRecover: Bool {
+        guard case .failure(let error) = outcome else { return false }
+        return switch error {
+        case .system(let code): ![ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES].contains(code)
+        case .delayed, .unsettled, .stopping: true
+        case .notRegular, .empty, .tooLarge, .unfit: false
+        }
+    }
+
     /// Calls `stat` and reads the file unless its stamp is `known`. Blocks as long as the file system does.
     ///
     /// - Parameters:
@@ -80,7 +90,8 @@ package struct FileSnapshot: Sendable {
         }
     }
 
-    private static func stamp(of path: String) -> Stamp? {
+    /// What `stat` reports now; nil: it failed. Blocks as long as the file system does.
+    static func stamp(of path: String) -> Stamp? {
         var status = stat()
         return stat(path, &status) == 0 ? Stamp(status) : nil
     }

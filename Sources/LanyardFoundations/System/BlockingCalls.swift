@@ -43,7 +43,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         /// From the request to the reply.
         var waiting: [String: [Waiter]] = [:]
         /// Keys that wait for a thread.
-        var order: ArraySlice<String> = []
+        var order = CallOrder()
         var threads = 0
         /// Threads that wait, including those that are being woken: each key in `order` stands for one.
         var idle = 0
@@ -107,7 +107,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
     package func stop() -> [Waiter] {
         state.withLock { state in
             state.isStopped = true
-            defer { (state.waiting, state.order) = ([:], []) }
+            defer { (state.waiting, state.order) = ([:], CallOrder()) }
             return state.waiting.values.flatMap(\.self)
         }
     }
@@ -118,9 +118,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         let unserved = state.withLock { state -> [[Waiter]] in
             state.threads -= 1
             guard state.threads == 0 else { return [] }
-            let keys = state.order
-            state.order = []
-            return keys.compactMap { state.waiting.removeValue(forKey: $0) }
+            return state.order.takeAll().compactMap { state.waiting.removeValue(forKey: $0) }
         }
         for waiters in unserved { kind.reply(kind.outcomeWithoutThread(code), waiters) }
     }
@@ -141,8 +139,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
 
     private func nextStep() -> Step {
         state.withLock { state in
-            while !state.order.isEmpty {
-                guard let key = state.order.popFirst() else { break }
+            while let key = state.order.takeFirst() {
                 if let first = state.waiting[key]?.first { return .perform(key, first: first) }
             }
             guard !state.isStopped else {
@@ -175,5 +172,35 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
             return Array(waiters[split...])
         }
         if !served.isEmpty { kind.reply(outcome, served) }
+    }
+}
+
+/// Keys in the order of their arrival. Ten thousand files may wait at the start: taking one moves none of the others.
+private struct CallOrder {
+    private var keys: [String] = []
+    /// The first one that was not taken.
+    private var start = 0
+
+    var count: Int { keys.count - start }
+    var isEmpty: Bool { count == 0 }
+
+    mutating func append(_ key: String) { keys.append(key) }
+
+    mutating func takeFirst() -> String? {
+        guard start < keys.count else { return nil }
+        defer {
+            start += 1
+            // Half of the keys are taken: each is moved once on average.
+            if start * 2 >= keys.count {
+                keys.removeFirst(start)
+                start = 0
+            }
+        }
+        return keys[start]
+    }
+
+    mutating func takeAll() -> [String] {
+        defer { self = CallOrder() }
+        return Array(keys[start...])
     }
 }

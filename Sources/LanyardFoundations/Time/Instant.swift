@@ -35,6 +35,9 @@ public struct Instant: Comparable, Hashable, Sendable {
         left.nanoseconds == right.nanoseconds
     }
 
+    /// The present instant of the machine's clock. It differs from `now` only where a test moves a loop's time.
+    static var ofMachine: Instant { Instant(nanoseconds: lanyard_clock(CLOCK_BOOTTIME)) }
+
     /// The left one is earlier.
     @inlinable @inline(__always)
     public static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }

@@ -21,8 +21,8 @@ package struct TLSFileContents: Sendable {
     /// Bytes of the largest file. Debian's file of all authorities has 220 KiB.
     package static let bytesMax = 4 << 20
 
-    /// Changed files are used when none of them has changed for this time. It is a little longer than the interval of a
-    /// watch: a certificate and a key that change together are used together.
+    /// Changed files are used when none of them has changed for this time. It is a little longer than the shortest interval of a
+    /// watch, and the change of one has the others read: a certificate and a key that change together are used together.
     package static let changeDelay = FileWatch.interval + .milliseconds(700)
 
     package private(set) var byPath: [String: Secret] = [:]

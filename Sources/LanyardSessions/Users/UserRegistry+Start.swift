@@ -29,8 +29,8 @@ extension UserRegistry {
                     provider: stored?.provider, loginState: stored?.isLoggedOut == true ? .loggedOut : .none))
         }
         let configured = Set(users.map(\.name))
-        let storedIdentities = Dictionary(
-            identities.compactMap(\.storedIdentity).map { ($0.name, $0) }) { first, _ in first }
+        let knownIdentities = identities.compactMap(\.storedIdentity)
+        let storedIdentities = Dictionary(knownIdentities.map { ($0.name, $0) }) { first, _ in first }
         for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
             guard !configured.contains(stored.name) else { continue }
             // The identity's name may stand for another service by now. The stored account and session are then

@@ -14,7 +14,7 @@ package final class RouteCounters: Sendable {
     private static let upstreamSuccesses = 2
 
     /// Of the route; `none` for requests without one; nil: a sum over routes.
-    private let name: String?
+    let name: String?
     /// Class × origin.
     private let requests = CounterRow(count: RouteCounters.classes.count * 2)
     private let durationsOfUpstream = Histogram()
@@ -123,9 +123,8 @@ package final class RouteCounters: Sendable {
             let value = requests[column]
             if value == 0, !isExpected { return nil }
             let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
-            let labels = labels + [
-                .init("code_class", Self.classes[column / 2]), .init("origin", origin.rawValue),
-            ]
+            let labels =
+                labels + [.init("code_class", Self.classes[column / 2]), .init("origin", origin.rawValue)]
             return MetricSample("lanyard_requests", suffix: "_total", labels: labels, value: Double(value))
         }
     }
