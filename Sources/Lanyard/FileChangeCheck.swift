@@ -19,7 +19,7 @@ package enum FileChangeCheck {
         let obstacles = FileChangeProbe.obstacles(of: Set(watched.map(\.path)))
         let delay = FileChangeMonitor.interval(polledCount: obstacles.count)
         let isLate = delay > FileWatch.interval
-        let counts = obstacles.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        let counts: [FileChangeObstacle: Int] = obstacles.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
         var named: Set<FileChangeObstacle> = []
         return watched.compactMap { file in
             guard let obstacle = obstacles[file.path], isLate || obstacle.isShortage,

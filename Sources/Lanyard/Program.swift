@@ -225,9 +225,11 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples(perRoute: health.metricsPerRoute)
-                    + sessions.report.samples(perUser: health.metricsPerUser) + refused.samples + reloads.samples
-                    + identityTLS.samples + [dropped]
+                var samples = path.samples(perRoute: health.metricsPerRoute)
+                samples += sessions.report.samples(perUser: health.metricsPerUser)
+                samples += refused.samples + reloads.samples + identityTLS.samples
+                samples.append(dropped)
+                return samples
             },
             controlPlane: { sessions.loop.post($0) })
     }

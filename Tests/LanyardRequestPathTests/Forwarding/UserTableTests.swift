@@ -7,7 +7,7 @@ import Testing
 @Suite struct UserTableTests {
     @Test("each user has a value of its own, however far apart the numbers are; others have none")
     func values() {
-        var random = SeededGenerator(seed: 7)
+        var random = SeededGenerator(7)
         var table = UserTable(empty: 0)
         var expected: [Int: Int] = [:]
         #expect(table.isEmpty && table.place(of: UserIndex(0)) == nil)
