@@ -1,10 +1,11 @@
 /* The load of the benchmarks: each connection sends its next request when the response to the last one has come.
  *
- *     load [-c CONNECTIONS] [-s SECONDS | -n REQUESTS] [-r RATE] [-b RESPONSE_BYTES] [-u UPLOAD_BYTES] [-kti] PORT
+ *     load [-c CONNECTIONS] [-s SECONDS | -n REQUESTS] [-r RATE] [-b RESPONSE_BYTES] [-u UPLOAD_BYTES] [-p ROUTES] [-kti] PORT
  *
  * -k: each request has a connection of its own, and asks for its close. -t: TLS; no certificate is checked.
  * -r: requests are due at this rate. A connection that has its response takes the next one, and the latency begins when
  * the request was due: so one that waits for a connection counts.
+ * -p: the paths are /r0/ to those of so many routes, in turn, in place of one that asks for RESPONSE_BYTES.
  * -i: each connection sends one request, one connection after another, and stays open until the input ends.
  *
  * Prints one line of JSON. What is not a 200 with so many bytes is an error; 100 of them end the load. One thread.
@@ -14,8 +15,14 @@
 
 enum { HEAD_MAX = 4096, READ_MAX = 256 << 10, SAMPLES_MAX = 4 << 20, ERRORS_MAX = 100 };
 
+struct request {
+    char *bytes;
+    size_t count;
+};
+
 struct client {
     struct stream stream;
+    const struct request *request;
     struct client *next;     /* of those that wait until a request is due */
     int is_waiting, is_busy; /* the second: a request was begun */
     uint64_t began;
@@ -30,8 +37,9 @@ static int port, closes, stays;
 static double rate;
 static struct client *clients, *waiting;
 static uint64_t response_bytes, limit = UINT64_MAX, start, started, done, errors, deadline = UINT64_MAX;
-static char *request, input[READ_MAX];
-static size_t request_count;
+static char input[READ_MAX];
+static struct request *requests; /* sent in turn */
+static uint64_t routes;          /* 0: one path */
 static uint32_t *samples;
 
 static uint64_t now(void) {
@@ -40,20 +48,31 @@ static uint64_t now(void) {
     return time.tv_sec * 1000000000ull + time.tv_nsec;
 }
 
-static void make_request(uint64_t upload) {
+static struct request make_request(const char *path, uint64_t upload) {
     char length[96] = "";
     const char *fields = "Content-Type: application/json\r\nContent-Length: ";
     if (upload) snprintf(length, sizeof length, "%s%llu\r\n", fields, (unsigned long long)upload);
-    request = malloc(HEAD_MAX + upload);
-    request_count = snprintf(
-        request, HEAD_MAX,
-        "%s /%llu HTTP/1.1\r\nHost: api.example.test\r\nUser-Agent: lanyard-benchmark/1.0\r\n"
+    struct request request = {.bytes = malloc(HEAD_MAX + upload)};
+    request.count = snprintf(
+        request.bytes, HEAD_MAX,
+        "%s /%s HTTP/1.1\r\nHost: api.example.test\r\nUser-Agent: lanyard-benchmark/1.0\r\n"
         "Accept: application/json, text/plain, */*\r\nAccept-Encoding: gzip, deflate, br\r\n"
         "Authorization: Bearer placeholder-that-must-not-reach-the-upstream\r\n"
         "X-Request-Id: 3b1f8a60-52c7-4e9d-8f04-6d1e7c92ab35\r\n%s%s\r\n",
-        upload ? "POST" : "GET", (unsigned long long)response_bytes, length, closes ? "Connection: close\r\n" : "");
-    memset(request + request_count, 'x', upload);
-    request_count += upload;
+        upload ? "POST" : "GET", path, length, closes ? "Connection: close\r\n" : "");
+    request.bytes = realloc(request.bytes, request.count + upload);
+    memset(request.bytes + request.count, 'x', upload);
+    request.count += upload;
+    return request;
+}
+
+static void make_requests(uint64_t upload) {
+    requests = malloc((routes ? routes : 1) * sizeof *requests);
+    for (uint64_t i = 0; i < (routes ? routes : 1); i++) {
+        char path[32];
+        snprintf(path, sizeof path, routes ? "r%llu/" : "%llu", (unsigned long long)(routes ? i : response_bytes));
+        requests[i] = make_request(path, upload);
+    }
 }
 
 static void reconnect(struct client *c) {
@@ -63,8 +82,8 @@ static void reconnect(struct client *c) {
 }
 
 static void send_request(struct client *c) {
-    while (c->sent < request_count) {
-        ssize_t sent = stream_send(&c->stream, request + c->sent, request_count - c->sent);
+    while (c->sent < c->request->count) {
+        ssize_t sent = stream_send(&c->stream, c->request->bytes + c->sent, c->request->count - c->sent);
         // A connection that is broken shows when its response is read.
         if (sent < 0) return;
         c->sent += sent;
@@ -84,6 +103,7 @@ static void begin(struct client *c) {
         waiting = c;
         return;
     }
+    c->request = &requests[routes ? started % routes : 0];
     started++;
     c->is_busy = 1;
     c->began = at;
@@ -159,19 +179,20 @@ static int compare(const void *a, const void *b) {
 static void report(uint64_t nanoseconds) {
     size_t count = done < SAMPLES_MAX ? done : SAMPLES_MAX;
     qsort(samples, count, sizeof *samples, compare);
-    printf("{\"requests\": %llu, \"errors\": %llu, \"seconds\": %.6f, \"p50_us\": %u, \"p99_us\": %u}\n",
+    printf("{\"requests\": %llu, \"errors\": %llu, \"seconds\": %.6f, \"p50_us\": %u, \"p99_us\": %u, \"max_us\": %u}\n",
            (unsigned long long)done, (unsigned long long)errors, nanoseconds / 1e9, samples[count / 2],
-           samples[count * 99 / 100]);
+           samples[count * 99 / 100], samples[count ? count - 1 : 0]);
 }
 
 static void read_options(int argc, char **argv, int *connections, double *seconds, uint64_t *upload) {
-    for (int option; (option = getopt(argc, argv, "c:s:n:r:b:u:kti")) != -1;) switch (option) {
+    for (int option; (option = getopt(argc, argv, "c:s:n:r:b:u:p:kti")) != -1;) switch (option) {
         case 'c': *connections = atoi(optarg); break;
         case 's': *seconds = atof(optarg); break;
         case 'n': limit = strtoull(optarg, NULL, 10); break;
         case 'r': rate = atof(optarg); break;
         case 'b': response_bytes = strtoull(optarg, NULL, 10); break;
         case 'u': *upload = strtoull(optarg, NULL, 10); break;
+        case 'p': routes = strtoull(optarg, NULL, 10); break;
         case 'k': closes = 1; break;
         case 't': use_tls(TLS_client_method()); break;
         case 'i': stays = 1; break;
@@ -190,7 +211,7 @@ int main(int argc, char **argv) {
     read_options(argc, argv, &connections, &seconds, &upload);
     port = atoi(argv[optind]);
     samples = malloc(SAMPLES_MAX * sizeof *samples);
-    make_request(upload);
+    make_requests(upload);
     poller = epoll_create1(EPOLL_CLOEXEC);
     clients = calloc(connections, sizeof *clients);
     start = now();
