@@ -15,7 +15,6 @@ from dataclasses import dataclass
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 TOKEN = "benchmark-" + "token" * 8
-START_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -105,13 +104,15 @@ def make_certificate(folder):
 class Program:
     """A process that listens on a port."""
 
+    start_seconds_max = 60
+
     def __init__(self, command, port, log, cpu=None):
         self.port, self.log = port, log
         pinned = ["taskset", "-c", str(cpu)] if cpu is not None and find("taskset") else []
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
                 pinned + command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + self.start_seconds_max
         while not self.listens():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.stop()
@@ -189,6 +190,8 @@ class Setting:
     token: str = TOKEN
     # The port, once it has started.
     upstream: int = 0
+    # Of the routes that a peer has.
+    paths: tuple = ("/",)
 
 
 def start_upstream(setting, cpu=None):

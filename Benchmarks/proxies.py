@@ -27,6 +27,16 @@ def nginx(setting):
                    "ssl_protocols TLSv1.3;")
     to_upstream = (f"proxy_ssl_verify on; proxy_ssl_trusted_certificate {files}/certificate.pem; "
                    "proxy_ssl_name localhost; proxy_ssl_server_name on; proxy_ssl_protocols TLSv1.3;")
+    of_location = f"""
+        proxy_pass {"https" if setting.tls.upstream else "http"}://bench;
+        {to_upstream if setting.tls.upstream else ""}
+        proxy_http_version 1.1;
+        proxy_set_header Host $http_host;
+        proxy_set_header Connection "";
+        proxy_set_header Authorization "Bearer {setting.token}";
+        # Bodies pass through: nothing waits for a whole one, nothing is written to a file.
+        proxy_request_buffering off; proxy_max_temp_file_size 0;
+        proxy_buffer_size 16k; proxy_buffers 16 64k; proxy_busy_buffers_size 256k;"""
     configuration = write(f"{folder}/nginx.conf", f"""
 daemon off; master_process off; {user}
 worker_rlimit_nofile 8192; pid {folder}/nginx.pid; error_log stderr crit;
@@ -38,17 +48,7 @@ http {{
     server {{
         listen 127.0.0.1:{port}{" ssl" if setting.tls.listener else ""}{" http2" if setting.http2.listener else ""};
         {of_listener if setting.tls.listener else ""}
-        location / {{
-            proxy_pass {"https" if setting.tls.upstream else "http"}://bench;
-            {to_upstream if setting.tls.upstream else ""}
-            proxy_http_version 1.1;
-            proxy_set_header Host $http_host;
-            proxy_set_header Connection "";
-            proxy_set_header Authorization "Bearer {setting.token}";
-            # Bodies pass through: nothing waits for a whole one, nothing is written to a file.
-            proxy_request_buffering off; proxy_max_temp_file_size 0;
-            proxy_buffer_size 16k; proxy_buffers 16 64k; proxy_busy_buffers_size 256k;
-        }}
+        {" ".join(f"location {path} {{ {of_location} }}" for path in setting.paths)}
     }}
 }}
 """)
@@ -139,6 +139,7 @@ resources:
     to_upstream = tls("UpstreamTlsContext", ("sni: localhost, ", "validation_context: {trusted_ca: {filename: "
                       f"{files}/certificate.pem}}, match_typed_subject_alt_names: "
                       "[{san_type: DNS, matcher: {exact: localhost}}]}"))
+    routes = ", ".join(f"{{match: {{prefix: {path}}}, route: {{cluster: up, timeout: 0s}}}}" for path in setting.paths)
     protocol = ("typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {"
                 f'"@type": {types}upstreams.http.v3.HttpProtocolOptions, '
                 "explicit_http_config: {http2_protocol_options: {}}}}")
@@ -157,7 +158,7 @@ static_resources:
           stat_prefix: bench
           generate_request_id: false
           route_config:
-            virtual_hosts: [{{name: all, domains: ["*"], routes: [{{match: {{prefix: /}}, route: {{cluster: up, timeout: 0s}}}}]}}]
+            virtual_hosts: [{{name: all, domains: ["*"], routes: [{routes}]}}]
           http_filters:
           - name: credential
             typed_config:
