@@ -207,6 +207,7 @@ class Stages:
         for name in QUICK_CHECKS:
             self.check(name, "--quick")
         self.program("benchmark", "Benchmarks/run", "--short")
+        self.program("scale", "Benchmarks/scale", "--short")
 
     def measure(self, pattern):
         """CPU and waiting seconds of each test of the gate, one after another."""
