@@ -19,8 +19,8 @@ package enum FileChangeCheck {
         let obstacles = FileChangeProbe.obstacles(of: Set(watched.map(\.path)))
         let delay = FileChangeMonitor.interval(polledCount: obstacles.count)
         let isLate = delay > FileWatch.interval
-        let counts: [FileChangeObstacle: Int] = obstacles.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
-        var named: Set<FileChangeObstacle> = []
+        let counts: [FileNoticeError: Int] = obstacles.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        var named: Set<FileNoticeError> = []
         return watched.compactMap { file in
             guard let obstacle = obstacles[file.path], isLate || obstacle.isShortage,
                 named.insert(obstacle).inserted

@@ -100,8 +100,7 @@ final class Program: Sendable {
         let refused = AdminRefusalCounters()
         let counts = ReloadCounts()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused, counts, identityTLS,
-            configuration.health ?? HealthSettings())
+            sessions, store, path, stop, pipe, refused, counts, identityTLS, configuration.health ?? HealthSettings())
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -209,8 +208,8 @@ final class Program: Sendable {
 
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
-        sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches,
+        _ sessions: SessionService, _ store: any SessionStore, _ path: RequestPath, _ stop: ShutdownCoordinator,
+        _ pipe: LogPipe, _ refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches,
         _ health: HealthSettings
     ) -> HealthPages.Sources {
         HealthPages.Sources(

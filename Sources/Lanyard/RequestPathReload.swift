@@ -126,8 +126,11 @@ extension Configuration {
     var unverifiedRoutes: [String] { routes.filter(\.skipsVerification).map(\.route.name) }
 
     /// Descriptors for health and admin connections, event loops, files and identity calls.
-    /// Each identity has an event loop with four; there is room for eight.
-    private var descriptorsKept: Int { 200 + 4 * max(identities.count - 8, 0) }
+    /// Each identity service has an event loop with four; there is room for eight. A static identity has none.
+    private var descriptorsKept: Int {
+        let services = identities.count { if case .staticToken = $0.kind { false } else { true } }
+        return 200 + 4 * max(services - 8, 0)
+    }
 
     /// Fits the limits to the descriptor limit. Each client needs two descriptors: its own and one for its upstream connection.
     ///

@@ -12,12 +12,12 @@ final class SessionSources: Sendable {
     /// A configuration with what was made of it.
     struct Made: Sendable {
         fileprivate var identities: [(settings: IdentitySettings, made: ConfiguredIdentity)] = []
-        fileprivate var users: [(settings: UserSettings, identity: IdentitySettings, made: ManagedUser)] = []
+        fileprivate var users: [ManagedUser] = []
         fileprivate var settings = SessionSettings()
         fileprivate var tls = IdentityTLS()
 
         var configuration: SessionConfiguration {
-            SessionConfiguration(users: users.map(\.made), identities: identities.map(\.made), settings: settings)
+            SessionConfiguration(users: users, identities: identities.map(\.made), settings: settings)
         }
 
         /// By the name of the identity.
@@ -142,8 +142,10 @@ final class SessionSources: Sendable {
             activatesNextOnLogout: configuration.activatesNextOnLogout, variants: configuration.variants,
             withoutPlainToken: configuration.usersWithoutPlainToken)
         let runningIdentities = Dictionary(uniqueKeysWithValues: running.identities.map { ($0.settings.name, $0) })
+        var keptIdentities: Set<String> = []
         for settings in configuration.identities {
             if let kept = runningIdentities[settings.name], kept.settings == settings {
+                keptIdentities.insert(settings.name)
                 made.identities.append(kept)
             } else {
                 made.identities.append((settings, try identity(settings, tls)))
@@ -153,10 +155,12 @@ final class SessionSources: Sendable {
         let runningUsers = Dictionary(uniqueKeysWithValues: running.users.map { ($0.settings.name, $0) })
         made.users = configuration.users.compactMap { settings in
             guard let identity = identities[settings.identity] else { return nil }
-            if let kept = runningUsers[settings.name], kept.settings == settings, kept.identity == identity.settings {
+            if let kept = runningUsers[settings.name], kept.settings == settings,
+                keptIdentities.contains(settings.identity)
+            {
                 return kept
             }
-            return (settings, identity.settings, user(settings, identity.settings, identity.made))
+            return user(settings, identity.settings, identity.made)
         }
         return made
     }

@@ -1,7 +1,7 @@
 /// One entry of `identities:`.
 package struct IdentitySettings: Equatable, Sendable {
     /// What the identity is.
-    package enum Kind: Equatable, Sendable {
+    package indirect enum Kind: Equatable, Sendable {
         case appServices(AppServices)
         /// An OAuth 2.0 authorization server.
         case oauth(OAuth)

@@ -17,7 +17,7 @@ import Testing
           - address: 127.0.0.1:7404
             tls: {certificate_file: cert.pem, key_file: key.pem, client_ca_file: ca.pem, client_names: [orders]}
           - {address: "127.0.0.1:7401", capability_file: capability, required_header: Lanyard-Request}
-        health: {address: "127.0.0.1:7405", allowed_hosts: [lanyard], metrics_per_user: false, metrics_per_route: true}
+        health: {address: "127.0.0.1:7405", allowed_hosts: [lanyard], metrics_per_user: false, metrics_per_route: false}
         admin: {address: "127.0.0.1:7403", token_file: admin, expose_tokens: true}
         identities:
           demo:

@@ -77,8 +77,8 @@ import Testing
         for type: Int64 in [0x6969, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x9fa0, -1, 0x1234] {
             #expect(!FileSystemType.reportsChanges(type))
         }
-        #expect(FileChangeObstacle.fileSystem(0x6969).message.hasSuffix("(NFS)"))
-        #expect(FileChangeObstacle.fileSystem(0x1234).message.hasSuffix("(type 0x1234)"))
+        #expect(FileNoticeError.fileSystem(0x6969).message.hasSuffix("(NFS)"))
+        #expect(FileNoticeError.fileSystem(0x1234).message.hasSuffix("(type 0x1234)"))
     }
 
     @Test("a small set has each element once", arguments: [1, 2, 3, 100])

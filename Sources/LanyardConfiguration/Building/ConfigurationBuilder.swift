@@ -148,8 +148,10 @@ struct ConfigurationBuilder {
     private mutating func requireKeys(_ node: ConfigurationNode, of section: String, shown: String) {
         guard case .mapping = node.content else { return }
         for key in ConfigurationKeys.keysToRequire(in: section) {
+            let value = node[key.name]
+            if value == nil, !key.isRequired { continue }
             let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
-            guard let value = node[key.name] else {
+            guard let value else {
                 if case .wholeFile = node.place, key.path == "routes" {
                     reportError(
                         node.place, "the file is empty", remedy: "write at least: \(ConfigurationFile.smallest)")

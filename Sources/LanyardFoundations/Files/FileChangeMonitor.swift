@@ -17,7 +17,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
         /// nil: not needed yet, or not to be had.
         var inotify: Inotify?
         /// Why there is no instance, and when it is tried again.
-        var failure: (obstacle: FileChangeObstacle, until: Instant)?
+        var failure: (obstacle: FileNoticeError, until: Instant)?
         /// A shortage was logged.
         var hasLogged = false
         /// Of reads that events, intervals and slow checks ask for.
@@ -149,8 +149,8 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     /// What was watched for one lookup.
     private enum Dependence {
         /// The obstacle: not all changes of the name are noticed.
-        case name(WatchedFiles.Name, FileChangeObstacle?)
-        case none(FileChangeObstacle)
+        case name(WatchedFiles.Name, FileNoticeError?)
+        case none(FileNoticeError)
         /// The folder has gone during the walk. The event of its own name leads to another walk.
         case changed
     }
@@ -159,13 +159,13 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     /// file has a watch and its way may have changed. Blocks as long as the file systems do. From any thread but a loop's.
     func watchNames(of path: String) {
         guard loop != nil else { return }
-        let begun: (id: WatchedFiles.ID, inotify: Result<Inotify, FileChangeObstacle>)? = state.withLock { state in
+        let begun: (id: WatchedFiles.ID, inotify: Result<Inotify, FileNoticeError>)? = state.withLock { state in
             guard let id = state.files.file(at: path), state.files.beginWalk(id) else { return nil }
             return (id, instance(&state))
         }
         guard let begun else { return }
         var names: [WatchedFiles.Name] = []
-        var obstacle: FileChangeObstacle?
+        var obstacle: FileNoticeError?
         switch begun.inotify {
         case .failure(let failure): obstacle = failure
         case .success(let inotify):
@@ -185,7 +185,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
         endWalk(begun.id, names, obstacle)
     }
 
-    private func endWalk(_ id: WatchedFiles.ID, _ names: [WatchedFiles.Name], _ obstacle: FileChangeObstacle?) {
+    private func endWalk(_ id: WatchedFiles.ID, _ names: [WatchedFiles.Name], _ obstacle: FileNoticeError?) {
         let isShortage = obstacle?.isShortage == true
         let logs = state.withLock { state in
             // What is missing may be had at the next read.
@@ -201,10 +201,10 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     }
 
     /// The instance, made at the first use, and after a failure when it is time.
-    private func instance(_ state: inout State) -> Result<Inotify, FileChangeObstacle> {
+    private func instance(_ state: inout State) -> Result<Inotify, FileNoticeError> {
         if let inotify = state.inotify { return .success(inotify) }
         if let failure = state.failure, Instant.now < failure.until { return .failure(failure.obstacle) }
-        do throws(FileChangeObstacle) {
+        do throws(FileNoticeError) {
             let inotify = try Inotify()
             state.inotify = inotify
             loop?.post { [self] in begin(inotify) }
@@ -224,10 +224,10 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
             let folder = inotify.watch(lookup.folder, content: lookup.isLast)
             if folder < 0 {
                 let hasChanged = [ENOENT, ENOTDIR].contains(-folder)
-                return hasChanged ? .changed : .none(FileChangeObstacle(refusal: -folder, lookup))
+                return hasChanged ? .changed : .none(FileNoticeError(refusal: -folder, lookup))
             }
             let known = state.withLock { $0.files.obstacle(inFolder: folder) }
-            let obstacle = known ?? FileChangeObstacle.ofFileSystem(at: lookup.folder)
+            let obstacle = known ?? FileNoticeError.ofFileSystem(at: lookup.folder)
             let name = WatchedFiles.Name(lookup.name, in: folder)
             let isAdded = state.withLock { state in
                 // The kernel may have given the number of a watch that was then removed.

@@ -36,7 +36,7 @@ final class Inotify: Sendable {
 
     /// - Throws: `.noInstance`: EMFILE, the account has too many instances, or the process too many descriptors; ENOSYS, the kernel has no
     ///   inotify.
-    init() throws(FileChangeObstacle) {
+    init() throws(FileNoticeError) {
         let raw = inotify_init1(CInt(IN_NONBLOCK) | CInt(IN_CLOEXEC))
         guard raw >= 0 else { throw .noInstance(errno) }
         descriptor = OwnedDescriptor(taking: raw)
@@ -86,7 +86,9 @@ final class Inotify: Sendable {
 }
 
 /// Why changes of a file are not noticed at once. It is then read in intervals.
-package enum FileChangeObstacle: Error, Hashable, Sendable {
+///
+/// A type of its own, because it is no fault of the file: it ends in an interval and a remedy, never in a refusal.
+package enum FileNoticeError: Error, Hashable, Sendable {
     /// There is no inotify instance; the value is `errno`.
     case noInstance(CInt)
     /// The kernel watches no further folder; the value is `errno`.
@@ -121,7 +123,7 @@ package enum FileChangeObstacle: Error, Hashable, Sendable {
     /// The obstacle of a folder's file system; nil: there is none.
     ///
     /// - Parameter folder: with a NUL at its end.
-    static func ofFileSystem(at folder: [UInt8]) -> FileChangeObstacle? {
+    static func ofFileSystem(at folder: [UInt8]) -> FileNoticeError? {
         let type = folder.withUnsafeBytes {
             lanyard_file_system_type($0.assumingMemoryBound(to: CChar.self).baseAddress!)
         }

@@ -49,7 +49,7 @@ struct WatchedFiles {
         /// Names in it on which files depend.
         var nameCount: Int32 = 0
         /// Why not all changes in it are noticed.
-        let obstacle: FileChangeObstacle?
+        let obstacle: FileNoticeError?
     }
 
     private var files: [ID: File] = [:]
@@ -122,12 +122,12 @@ struct WatchedFiles {
     }
 
     /// Why not all changes in a watched folder are noticed; nil: the folder is not watched.
-    func obstacle(inFolder folder: Int32) -> FileChangeObstacle?? { folders[folder].map(\.obstacle) }
+    func obstacle(inFolder folder: Int32) -> FileNoticeError?? { folders[folder].map(\.obstacle) }
 
     /// From here on the file depends on this name.
     ///
     /// - Parameter obstacle: of the name's folder.
-    mutating func addDependence(of id: ID, on name: Name, _ obstacle: FileChangeObstacle?) {
+    mutating func addDependence(of id: ID, on name: Name, _ obstacle: FileNoticeError?) {
         guard let file = files[id], !file.names.contains(name) else { return }
         files[id]?.names.append(name)
         if dependents[name] == nil {
