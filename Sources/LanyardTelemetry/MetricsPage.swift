@@ -54,7 +54,9 @@ package struct MetricsPage {
     package static let seriesMax = 50_000
 
     /// The whole page.
-    package static func write(_ samples: [MetricSample], as format: MetricsFormat) -> [UInt8] {
+    package static func write(
+        _ samples: [MetricSample], as format: MetricsFormat, seriesMax: Int = MetricsPage.seriesMax
+    ) -> [UInt8] {
         var families: [String: Family] = [:]
         var leftOut: [String: Int] = [:]
         var count = 0
