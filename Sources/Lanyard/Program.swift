@@ -227,7 +227,7 @@ final class Program: Sendable {
                 var samples = path.samples(perRoute: health.metricsPerRoute)
                 samples += sessions.report.samples(perUser: health.metricsPerUser)
                 samples += refused.samples + reloads.samples + identityTLS.samples
-                samples.append(dropped)
+                samples += [dropped, MetricsPage.nothingLeftOut]
                 return samples
             },
             controlPlane: { sessions.loop.post($0) })

@@ -50,6 +50,10 @@ package struct MetricsPage {
 
     private init(format: MetricsFormat) { self.format = format }
 
+    /// For a page that leaves nothing out: a step from nothing to 1 would be no growth. What is left out is added to it.
+    package static let nothingLeftOut = MetricSample(
+        "lanyard_metrics_series_left_out", labels: [.init("family", "lanyard_requests")], value: 0)
+
     /// Series of users and routes on one page. More are left out, and counted by their family: a page has some megabytes at most.
     package static let seriesMax = 50_000
 
