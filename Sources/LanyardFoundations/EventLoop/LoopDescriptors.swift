@@ -10,7 +10,7 @@ extension OwnedDescriptor {
         self.init(taking: raw)
     }
 
-    /// A timer whose time goes on while the machine is suspended.
+    /// A timer that also counts the time in which the machine is suspended.
     ///
     /// - Throws: the machine's `.system(errno)`: the process or the machine has no descriptor or no memory left.
     static func timer() throws(SystemError) -> OwnedDescriptor {

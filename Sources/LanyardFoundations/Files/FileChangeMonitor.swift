@@ -5,7 +5,7 @@ import Logging
 /// Notices changes of watched files, and says when each file is read.
 ///
 /// One inotify instance watches the folders in which the names of all paths are looked up, those of symbolic links included. An event leads
-/// to a read within milliseconds. Beside it each file is looked at once a minute (`SlowCheck`), because the kernel reports no change
+/// to a read within milliseconds. Beside it each file is looked at once a minute (`SlowChecks`), because the kernel reports no change
 /// through another hard link, and no mount over a folder. A file for which there is no inotify, or of a file system that other machines
 /// write to, is read in intervals: every 2 s, or less often if that would be more than `ReadPace.perSecond` reads a second for all files.
 ///

@@ -79,7 +79,8 @@ struct RunnerTable {
         return refreshing.count
     }
 
-    /// Whether nothing of any runner is in progress. Each of many runners asks when it has ended: the search goes on where it found one.
+    /// Whether no runner has anything in progress. Each of many runners asks when it has ended, so the search continues at the runner that
+    /// it has found last.
     mutating func areAllDrained() -> Bool {
         for _ in runners.indices {
             if drainedPlaces >= runners.count { drainedPlaces = 0 }

@@ -7,7 +7,8 @@ lists are the keys of numbers and of truth values; a test compares them with the
     "keepalive_probes_max" "login_required_status" "parked_requests_max" "per_hour_max" "reauthenticate_on"
     "requests_max" "requests_per_connection_max" "response_header_fields_max" "shards" "streams_max" "uids" -}}
 {{- $truths := list "access" "allow_link_local" "exit_on_refusal" "exit_on_unreachable" "exit_zero_on_sigterm"
-    "expose_tokens" "last_try" "logout" "memory" "metrics_per_route" "metrics_per_user" "unsafe" "unsafe_plain" "unsafe_skip_verify" "websocket_over_http2" -}}
+    "expose_tokens" "last_try" "logout" "memory" "metrics_per_route" "metrics_per_user" "unsafe" "unsafe_plain"
+    "unsafe_skip_verify" "websocket_over_http2" -}}
 {{- $key := .key -}}
 {{- if kindIs "map" .value -}}
 {{- range $name, $value := .value }}{{ include "lanyard.checkTexts" (dict "key" $name "value" $value) }}{{ end -}}
