@@ -96,6 +96,20 @@ import Testing
         #expect(registry.users == before && registry.active == UserIndex(0))
     }
 
+    @Test("no two sets of shown users have one revision, also across reloads: the report would keep the former users")
+    func revisions() {
+        var registry = registry([user("alice"), user("bob")])
+        var revisions = [registry.shownRevision]
+        for name in ["carol", "bob", "dave"] {
+            _ = registry.apply(reload([("alice", origin()), (name, origin())], from: registry))
+            #expect(registry.shown.count == 2 && !revisions.contains(registry.shownRevision))
+            revisions.append(registry.shownRevision)
+            _ = registry.handle(.called(.remove(name), UserRegistry.UserCallID(UInt64(revisions.count))))
+            #expect(registry.shown.count == 1 && !revisions.contains(registry.shownRevision))
+            revisions.append(registry.shownRevision)
+        }
+    }
+
     @Test("a user is added at its place, with the account that the store holds of it")
     func added() {
         var registry = registry([user("alice"), user("zoe", isConfigured: false)])

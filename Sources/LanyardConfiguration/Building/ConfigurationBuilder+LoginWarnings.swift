@@ -80,12 +80,11 @@ extension ConfigurationBuilder {
     /// A token or code that works for one login only would be taken by one of two users.
     private mutating func warnOfSharedFile(_ user: UserSettings, _ place: ConfigurationPlace, shown: String) {
         guard let file = Self.oneUseFile(user) else { return }
-        let others = accounts.usersBefore(user, of: file)
-        guard
-            let other = others.first(where: { other in
-                other.login?.kind == user.login?.kind && (repeatsTokens(user) && repeatsTokens(other)) == false
-            })
-        else { return }
+        let other = accounts.users(of: file).first { other in
+            other.login?.kind == user.login?.kind && (repeatsTokens(user) && repeatsTokens(other)) == false
+        }
+        accounts.add(user, of: file)
+        guard let other else { return }
         reportWarning(
             place,
             "\(shown).login: \(other.name) has the same file, whose content works for one login only",

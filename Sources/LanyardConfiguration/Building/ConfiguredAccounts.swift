@@ -5,7 +5,7 @@ import LanyardSettings
 struct ConfiguredAccounts {
     private var identities: [String: (settings: IdentitySettings, node: ConfigurationNode)] = [:]
     private var users: [String: UserSettings] = [:]
-    /// The users with a file whose content works for one login, by each of the file's names.
+    /// The users with a file whose content works for one login, by the file.
     private var usersOfFiles: [String: [UserSettings]] = [:]
 
     func identity(_ name: String) -> IdentitySettings? { identities[name]?.settings }
@@ -20,19 +20,20 @@ struct ConfiguredAccounts {
 
     mutating func add(_ user: UserSettings) { users[user.name] = user }
 
-    /// The users before this one that named the same file, in their order. This one is among them the next time.
-    mutating func usersBefore(_ user: UserSettings, of file: String) -> [UserSettings] {
-        let names = Self.names(of: file)
-        let found = names.compactMap { usersOfFiles[$0] }.first ?? []
-        for name in names { usersOfFiles[name, default: []].append(user) }
-        return found
+    /// The users before this one with the same file, in their order.
+    func users(of file: String) -> [UserSettings] { usersOfFiles[Self.key(of: file)] ?? [] }
+
+    /// Notes that the content of the file is for this user's login.
+    mutating func add(_ user: UserSettings, of file: String) {
+        usersOfFiles[Self.key(of: file), default: []].append(user)
     }
 
-    /// What two paths to one file have in common: links to it, or to its folder, count.
-    private static func names(of path: String) -> [String] {
-        let plain = path.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
+    /// The same for two paths to one file: links to it, or to its folder, count.
+    private static func key(of path: String) -> String {
         var status = stat()
-        guard stat(path, &status) == 0 else { return [plain] }
-        return [plain, "/\(status.st_dev)/\(status.st_ino)"]
+        guard stat(path, &status) == 0 else {
+            return path.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
+        }
+        return "/\(status.st_dev)/\(status.st_ino)"
     }
 }

@@ -18,7 +18,7 @@ struct RegisteredUsers: Sendable {
     private var departures: [UserIndex] = []
     /// The users that are known by an account, or that a login in progress has brought to it.
     private var holders: [Account: [UserIndex]] = [:]
-    /// Grows with each user that comes, goes or changes its standing.
+    /// Grows with each user that is added or removed, or whose standing changes.
     private(set) var changes = 0
 
     init(_ users: some Sequence<RegisteredUser>) {
@@ -70,6 +70,13 @@ struct RegisteredUsers: Sendable {
         list[place] = nil
         changes += 1
         if list.count > 2 * places.count + 16 { closeGaps() }
+    }
+
+    /// Takes other users in place of all. `changes` grows, so that they are not taken for the former ones.
+    mutating func replaceAll(by users: some Sequence<RegisteredUser>) {
+        let former = changes
+        self = RegisteredUsers(users)
+        changes += former + 1
     }
 
     private mutating func closeGaps() {

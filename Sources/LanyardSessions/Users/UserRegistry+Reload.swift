@@ -151,7 +151,7 @@ extension UserRegistry {
     /// Takes the users of the new configuration, and returns the way to them.
     mutating func apply(_ reload: UserReload) -> [UserReload.Step] {
         let plan = plan(reload)
-        members = RegisteredUsers(plan.configured + plan.added + members.leaving)
+        members.replaceAll(by: plan.configured + plan.added + members.leaving)
         identities = reload.identities.mapValues { $0 == nil }
         configuredActive = reload.configuredActive
         activatesNext = reload.activatesNext
