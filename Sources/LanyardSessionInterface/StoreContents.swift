@@ -1,17 +1,18 @@
 import LanyardFoundations
 
 /// Everything that outlives a restart: the users of this device, the active user, and the pending revocations.
-package struct StoreContents: Equatable, Sendable {
+///
+/// A change reads and writes a `StoreSlice` of it. What the change has done is a `StoreDelta`, which can be taken back and is what a write
+/// adds to the file. So a change costs the same with ten users and with ten thousand.
+package struct StoreContents: Sendable {
     /// Grows with each write, so that a restored backup is noticed (security.md T14).
     package var writes: UInt64 = 0
     /// The key of each `CredentialFingerprint`: 32 random bytes, made with the store.
     package var fingerprintKey: Secret
-    /// In the order in which they were added; names are unique.
-    package var users: [StoredUser] = []
+    private var table = StoredUserTable()
     /// Who is active; nil: never chosen.
     package var active: ActiveChoice?
-    /// Sessions whose end the service has not confirmed.
-    package var revocations: [StoredRevocation] = []
+    private var pending = StoredRevocationList()
     /// Of authorization servers, at most `StoredMetadata.countMax`, in the order in which it was stored.
     package var metadata: [StoredMetadata] = []
 
@@ -31,274 +32,147 @@ package struct StoreContents: Equatable, Sendable {
 
     package init(fingerprintKey: Secret) { self.fingerprintKey = fingerprintKey }
 
+    /// In the order in which they were added; names are unique. Setting them costs a look at each.
+    package var users: [StoredUser] {
+        get { table.users }
+        set { table = StoredUserTable(newValue) }
+    }
+
+    /// Sessions whose end the service has not confirmed, in the order in which they came. Setting them costs a look at each.
+    package var revocations: [StoredRevocation] {
+        get { pending.all }
+        set { pending = StoredRevocationList(newValue) }
+    }
+
     /// All stored users.
     package var usersByName: [String: StoredUser] { Dictionary(users.map { ($0.name, $0) }) { first, _ in first } }
 
     /// The stored user of that name.
-    package subscript(name: String) -> StoredUser? {
-        users.first { $0.name == name }
+    package subscript(name: String) -> StoredUser? { table[name] }
+
+    /// Bytes of the text that hold users and revocations of the identity.
+    package func bytes(of identity: String) -> Int {
+        table.shares[identity, default: IdentityShare()].bytes + pending.bytes[identity, default: 0]
+    }
+
+    /// Identities that have users or revocations here.
+    package var identities: Set<String> { Set(table.shares.keys).union(pending.bytes.keys) }
+
+    /// Bytes of the text that hold users and revocations.
+    package var bytesOfIdentities: Int { table.byteCount + pending.byteCount }
+}
+
+extension StoreContents: Equatable {
+    package static func == (left: StoreContents, right: StoreContents) -> Bool {
+        left.writes == right.writes && left.fingerprintKey == right.fingerprintKey && left.active == right.active
+            && left.metadata == right.metadata && left.users == right.users && left.revocations == right.revocations
     }
 }
 
-/// How a change is applied to the stored contents (architecture-control.md 4.8). It merges by user and generation, so that no
-/// write loses another one's rotated token.
+/// Changes.
 extension StoreContents {
     /// Applies `change`. On `overtaken` and `inUse` nothing has changed, and nothing is to be written.
     ///
     /// - Parameter now: the time from which a new account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
-        let known = revocations.count
-        let verdict = make(change, now: now)
-        defer { giveUpSurplus(after: known) }
-        guard case .stored(let user) = verdict else { return verdict }
-        // New ones are at the end of the list.
-        let own = change.revocations.map(\.token)
-        let ended = revocations.dropFirst(known).filter { !own.contains($0.token) }
-        return ended.isEmpty ? verdict : .storedEnding(user, ended)
+        merge(change, now: now).verdict
     }
 
-    private mutating func make(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
-        switch change {
-        case .storeIntent(let name, let identity, let intent, let base, let isFirstLook, let token, let isLastTry):
-            if isFirstLook, let user = self[name], !user.allows(intent, at: identity) { return .overtaken(by: user) }
-            if isLastTry, self[name]?.allowsLastTry(with: token) != true { return .overtaken(by: self[name]) }
-            return edit(name, identity, base: base, now: now) { user in
-                user.intent = intent
-                if isLastTry { user.markLastTry() }
+    /// The same, with what it has done.
+    package mutating func merge(
+        _ change: StoreChange, now: WallTime
+    ) -> (verdict: StoreChange.Verdict, delta: StoreDelta) {
+        var slice = slice(for: change)
+        let verdict = slice.apply(change, now: now)
+        return (verdict, take(slice))
+    }
+
+    /// What `change` may read and write.
+    package func slice(for change: StoreChange) -> StoreSlice {
+        let user = change.userName.flatMap { self[$0] }
+        var slice = StoreSlice(user: user, active: active, metadata: metadata)
+        if case .saveSession(let name, let login, _) = change, let account = login.accountID {
+            slice.holders = table.names(ofAccount: account).filter { $0 != name }.compactMap { self[$0] }
+        }
+        for identity in change.identitiesOfRevocations(beside: user) {
+            slice.revocations[identity] = revocations.filter { $0.identity == identity }
+            slice.userCounts[identity] = table.shares[identity, default: IdentityShare()].userCount
+        }
+        if case .removeRevocation(let token) = change {
+            for revocation in revocations where revocation.token == token {
+                slice.revocations[revocation.identity, default: []].append(revocation)
             }
-        case .clearIntent(let name, let sent):
-            guard let place = users.firstIndex(where: { $0.name == name }) else { return .stored(nil) }
-            // A later token than the stored one was sent: what is known of the stored one stays.
-            if let sent, let stored = users[place].session?.refresh, stored != sent.token {
-                return .stored(users[place])
+        }
+        return slice
+    }
+
+    /// Makes what a slice of these contents says.
+    private mutating func take(_ slice: StoreSlice) -> StoreDelta {
+        var delta = StoreDelta()
+        if slice.user != slice.former, let name = slice.user?.name ?? slice.former?.name {
+            make(.user(name, slice.user), &delta)
+        }
+        for edit in slice.revocationEdits {
+            switch edit {
+            case .added(let revocation): make(.addedRevocation(revocation), &delta)
+            case .removed(let token):
+                while let place = revocations.firstIndex(where: { $0.token == token }) {
+                    make(.removedRevocation(place), &delta)
+                }
             }
-            users[place].closeIntent(leaving: sent?.openCalls)
-            // The intent of a first login has added the user.
-            if users[place].isBlank { users.remove(at: place) }
-            return .stored(self[name])
-        case .dropRefreshToken(let name, let base):
-            if isUnknown(name, base) { return .stored(nil) }
-            return edit(name, nil, base: base, now: now) { user in
-                user.dropRefreshToken()
-                user.intent = nil
-            }
-        case .saveSession(let name, let login, let base):
-            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours. A
-            // response that leaves the session as it is moves the generation, too: it closes the intent.
-            let isMade = { (user: StoredUser) in
-                user.name == name && user.session == login.session && user.generation >= login.generationMin
-            }
-            if let place = users.firstIndex(where: isMade) {
-                if !login.keepsLogout { users[place].save(login.session, keepsLogout: false) }
-                return .stored(users[place])
-            }
-            if login.keepsLogout, let user = self[name], case .deleting(let marked) = user.status,
-                marked.id != login.session.id
-            {
-                return .overtaken(by: user)
-            }
-            if let holder = holder(of: login, besides: name) { return .inUse(by: holder) }
-            let isAhead =
-                self[name].map { $0.session?.id == login.session.id && $0.generation < login.generationMin } ?? false
-            return edit(name, StoredIdentity(login.identity, login.fingerprint), base: isAhead ? nil : base, now: now) {
-                $0.saveSession(login, now: now)
-            }
-        case .recordRefusal(let name, let identity, let fingerprint, let endedVersion):
-            return edit(name, identity, base: nil, now: now) { user in
-                user.refused = fingerprint
-                user.closeIntent()
-                guard user.session != nil, user.version == endedVersion else { return }
-                // The new generation tells other processes that the session has moved.
-                user.generation = user.generation.next
-                user.endSession()
-            }
-        case .end(let name, let base):
-            if isUnknown(name, base) { return .stored(nil) }
-            if let user = self[name], user.session == nil, user.generation == base.generation { return .stored(user) }
-            return edit(name, nil, base: base, now: now) { user in
-                user.endSession()
-                user.intent = nil
-            }
-        case .logOut(let name, let identity, let end):
-            if let user = self[name], end.isOvertaken(by: user) { return .overtaken(by: user) }
-            keep(end, of: name, now: now)
-            return edit(name, identity, base: nil, now: now) { user in
-                // A login that is in progress then finds its base moved, with or without a session.
-                user.generation = user.generation.next
-                user.status = .loggedOut
-                user.intent = nil
-            }
-        case .beginDeletion(let name, let session):
-            // Another process that is deleting the account may take its own mark away.
-            guard let user = self[name], case .active(let present) = user.status, present.id == session else {
-                return .overtaken(by: self[name])
-            }
-            return edit(name, nil, base: nil, now: now) { $0.markDeletion(true) }
-        case .cancelDeletion(let name, let session):
-            guard let user = self[name], case .deleting(let marked) = user.status, marked.id == session else {
-                return .stored(self[name])
-            }
-            return edit(name, nil, base: nil, now: now) { user in
-                user.generation = user.generation.next
-                user.markDeletion(false)
-            }
-        case .remove(let name, let end):
-            if let user = self[name], end.isOvertaken(by: user) { return .overtaken(by: user) }
-            keep(end, of: name, now: now)
-            users.removeAll { $0.name == name }
-            return .stored(nil)
-        case .activate(let choice):
-            active = choice
-            return .stored(nil)
-        case .addRevocation(let revocation):
-            keep(revocation)
-            return .stored(nil)
-        case .removeRevocation(let token):
-            revocations.removeAll { $0.token == token }
-            return .stored(nil)
-        case .saveMetadata(let metadata):
-            save(metadata)
-            return .stored(nil)
+        }
+        if slice.active != active { make(.active(slice.active), &delta) }
+        if slice.metadata != metadata { make(.metadata(slice.metadata), &delta) }
+        return delta
+    }
+
+    /// Replaces or adds a user, as a mark of `PATH.used` or a file does.
+    package mutating func put(_ user: StoredUser) -> StoreDelta {
+        var delta = StoreDelta()
+        if self[user.name] != user { make(.user(user.name, user), &delta) }
+        return delta
+    }
+
+    private mutating func make(_ edit: StoreDelta.Edit, _ delta: inout StoreDelta) {
+        guard let undoing = make(edit) else { return }
+        delta.steps.append(StoreDelta.Step(edit: edit, undoing: undoing))
+    }
+
+    /// Makes an edit that a file holds.
+    ///
+    /// - Returns: what takes it back; nil: it fits nothing that is here, and nothing was done.
+    package mutating func make(_ edit: StoreDelta.Edit) -> StoreDelta.Undoing? {
+        switch edit {
+        case .user(let name, let user?):
+            guard user.name == name else { return nil }
+            return .user(name, table.put(user))
+        case .user(let name, nil): return table.remove(name).map { .removedUser($0.user, place: $0.place) }
+        case .addedRevocation(let revocation):
+            pending.append(revocation)
+            return .addedRevocation
+        case .removedRevocation(let place):
+            return pending.remove(at: place).map { .removedRevocation($0, place: place) }
+        case .active(let choice):
+            defer { active = choice }
+            return .active(active)
+        case .metadata(let all):
+            defer { metadata = all }
+            return .metadata(metadata)
         }
     }
 
-    /// The store does not know the user, because it could not take the user's login: there is nothing to end.
-    private func isUnknown(_ name: String, _ base: SessionVersion) -> Bool { self[name] == nil && base == .absent }
-
-    /// - Parameters:
-    ///   - identity: adds the user if it is missing. It replaces a user of another identity, whose service is to be
-    ///     told. nil: the user must exist.
-    ///   - base: the version that the change is based on; nil: any.
-    private mutating func edit(
-        _ name: String, _ identity: StoredIdentity?, base: SessionVersion?, now: WallTime,
-        _ body: (inout StoredUser) -> Void
-    ) -> StoreChange.Verdict {
-        var place = users.firstIndex { $0.name == name }
-        if let base, (place.map { users[$0].version } ?? .absent) != base {
-            return .overtaken(by: place.map { users[$0] })
+    /// Takes back what a change has done. The latest one first.
+    package mutating func takeBack(_ delta: StoreDelta) {
+        for step in delta.steps.reversed() {
+            switch step.undoing {
+            case .user(_, let former?): table.put(former)
+            case .user(let name, nil): table.remove(name)
+            case .removedUser(let user, let place): table.insert(user, at: place)
+            case .addedRevocation: pending.removeLast()
+            case .removedRevocation(let revocation, let place): pending.insert(revocation, at: place)
+            case .active(let choice): active = choice
+            case .metadata(let all): metadata = all
+            }
         }
-        if place == nil, let identity {
-            users.append(StoredUser(name: name, of: identity))
-            place = users.count - 1
-        }
-        if let place, let identity, !users[place].belongs(to: identity) {
-            keep(users[place].evictionRevocation(at: now))
-            let (generation, isAdded) = (users[place].generation, users[place].isAdded)
-            users[place] = StoredUser(name: name, of: identity)
-            // A user of the admin API stays one at another application: a restart finds it.
-            (users[place].generation, users[place].isAdded) = (generation, isAdded)
-        }
-        guard let place else { return .overtaken(by: nil) }
-        body(&users[place])
-        return .stored(users[place])
-    }
-
-    /// Another user that is logged in to the account of a login: two users of one device share none, in whatever
-    /// process they log in (architecture-control.md 5.7). A refresh of the stored session is no login.
-    private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
-        guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
-        let identity = StoredIdentity(login.identity, login.fingerprint)
-        let holder = users.first { other in
-            other.name != name && other.accountID == account && other.isAuthenticated && other.belongs(to: identity)
-                && (other.isAdded || login.configured.contains(other.name))
-        }
-        return holder?.name
-    }
-
-    /// Keeps what the service must be told of the end of a user's session.
-    private mutating func keep(_ end: StoreChange.SessionEnd, of name: String, now: WallTime) {
-        for revocation in end.revocations { keep(revocation) }
-        guard let user = self[name], let session = user.session else { return }
-        if session.id == end.version.session {
-            if end.isDeleted { return }
-            // No intent is open any more: another process has learned since that the token is as good as before.
-            let isGivenUpAndGood = end.hasGivenUpToken && user.intent == nil
-            guard user.generation > end.version.generation || isGivenUpAndGood else { return }
-        }
-        for revocation in user.endRevocations(at: now, includesAccessTokens: end.includesAccessTokens) {
-            keep(revocation)
-        }
-    }
-
-    /// Of two processes' the later one counts.
-    private mutating func save(_ new: StoredMetadata) {
-        guard !metadata.contains(where: { $0.isOfSameServer(as: new) && $0.readAt > new.readAt }) else { return }
-        metadata.removeAll { $0.isOfSameServer(as: new) }
-        metadata.append(new)
-        metadata.removeFirst(max(0, metadata.count - StoredMetadata.countMax))
-    }
-
-    private mutating func keep(_ revocation: StoredRevocation?) {
-        guard let revocation, !revocations.contains(where: { $0.token == revocation.token }) else { return }
-        revocations.append(revocation)
-    }
-}
-
-extension StoreChange {
-    /// The revocations that the change brings.
-    fileprivate var revocations: [StoredRevocation] {
-        switch self {
-        case .logOut(_, _, let end), .remove(_, let end): end.revocations
-        case .addRevocation(let revocation): [revocation]
-        case .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .beginDeletion,
-            .cancelDeletion, .activate, .removeRevocation, .saveMetadata:
-            []
-        }
-    }
-}
-
-extension StoreChange.SessionEnd {
-    /// The user is another identity's, or an operator has logged it in since, in another process.
-    fileprivate func isOvertaken(by user: StoredUser) -> Bool {
-        if let owner, !user.belongs(to: owner) { return true }
-        guard isRepeated, case .active(let session) = user.status else { return false }
-        return session.id != version.session && session.isByOperator && session.issuedAt >= at
-    }
-}
-
-extension StoredUser {
-    /// Whether a call may be made without a further look at the user.
-    fileprivate func allows(_ intent: StoredIntent, at identity: StoredIdentity) -> Bool {
-        guard belongs(to: identity), (self.intent?.tries ?? 0) == 0 else { return false }
-        return switch (status, intent.kind) {
-        case (.active(let session), .refresh): session.refresh != nil
-        case (.none, .refresh): false
-        case (.active, .login), (.none, .login): true
-        case (.loggedOut, _), (.deleting, _): false
-        }
-    }
-
-    /// The session's refresh token is this one, and was not sent once more after an unknown outcome.
-    fileprivate func allowsLastTry(with token: Secret?) -> Bool {
-        guard case .active(let session) = status else { return false }
-        return token != nil && session.refresh == token && !session.hasMadeLastTry
-    }
-
-    /// Nothing has come of any call for the user: a store without it says the same.
-    fileprivate var isBlank: Bool {
-        var blank = StoredUser(name: name, identity: identity)
-        blank.identityFingerprint = identityFingerprint
-        return self == blank
-    }
-
-    /// Stores the tokens of a login, a refresh or a link. All but a link clear the intent and say which credential stays
-    /// refused or spent.
-    fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
-        identity = login.identity
-        identityFingerprint = login.fingerprint ?? identityFingerprint
-        generation = max(generation.next, login.generationMin)
-        save(login.session, keepsLogout: login.keepsLogout)
-        if let account = login.accountID, account != accountID {
-            accountID = account
-            accountSince = now
-        }
-        if let provider = login.provider {
-            self.provider = provider
-            subject = login.subject
-            isAdded = login.isAdded
-        }
-        guard !login.isLink else { return }
-        intent = nil
-        refused = login.refused
     }
 }

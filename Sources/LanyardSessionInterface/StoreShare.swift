@@ -5,8 +5,8 @@ import LanyardSettings
 /// begins and ends. So no identity may use up the room that another one needs for its next refresh token (security-defences.md, "What
 /// identities share").
 package enum StoreShare {
-    /// Bytes of a store's text.
-    package static let roomBytes = 16 << 20
+    /// Bytes of what a store holds: the text of all users, revocations and metadata.
+    package static let roomBytes = 128 << 20
     /// Of them for all that is no identity's: metadata, whose number and length are limited, and the active user.
     static let commonBytes = 1 << 20
     /// For an identity that has nothing stored yet.
@@ -17,29 +17,20 @@ package enum StoreShare {
     /// Of n identities each has a guarantee of 1 / 2n of the room. What an identity takes beyond its guarantee must leave the guarantees of
     /// all others free. What does not grow is always allowed: a token that replaces one of the same length can be stored.
     ///
-    /// - Parameter room: bytes of the text that are for identities.
-    package static func overdrawn(
-        _ contents: StoreContents, since before: StoreContents, room: Int = roomBytes - commonBytes
-    ) -> String? {
-        let used = bytesByIdentity(contents)
-        let total = used.values.reduce(0, +)
+    /// - Parameters:
+    ///   - contents: after the change.
+    ///   - delta: the change.
+    ///   - room: bytes of the text for all. One MiB of it is for what is no identity's.
+    package static func overdrawn(_ contents: StoreContents, by delta: StoreDelta, room: Int = roomBytes) -> String? {
+        let room = room - commonBytes
         // The guarantees take the other half at most.
-        guard total > room / 2 - newcomerBytes else { return nil }
-        let former = bytesByIdentity(before)
-        let guarantee = room / (2 * used.count)
-        let reserved = used.values.reduce(newcomerBytes) { $0 + max($1, guarantee) }
-        return used.keys.sorted().first { name in
-            guard let bytes = used[name], bytes > former[name] ?? 0, bytes > guarantee else { return false }
-            return reserved > room
-        }
-    }
-
-    /// Bytes of the text that hold users and revocations of each identity.
-    package static func bytesByIdentity(_ contents: StoreContents) -> [String: Int] {
-        var bytes: [String: Int] = [:]
-        for user in contents.users { bytes[user.identity, default: 0] += user.storedBytes }
-        for revocation in contents.revocations { bytes[revocation.identity, default: 0] += revocation.storedBytes }
-        return bytes
+        guard contents.bytesOfIdentities > room / 2 - newcomerBytes else { return nil }
+        let grown = delta.growth.filter { $0.value > 0 }.keys.sorted()
+        guard !grown.isEmpty else { return nil }
+        let all = contents.identities
+        let guarantee = room / (2 * all.count)
+        let reserved = all.reduce(newcomerBytes) { $0 + max(contents.bytes(of: $1), guarantee) }
+        return grown.first { contents.bytes(of: $0) > guarantee && reserved > room }
     }
 
     // MARK: Revocations
@@ -47,7 +38,7 @@ package enum StoreShare {
     /// Revocations that an identity may have beside one for each of its users: sessions that no user has any more.
     package static let spareRevocationsMax = 64
     /// Bytes of the revocations of one identity.
-    package static let revocationBytesMax = roomBytes / 8
+    package static let revocationBytesMax = 2 << 20
 
     /// The one that is given up first, because the revocations of an identity are more than its share; nil: they are not. Of two the one
     /// that no operator has asked for is given up first, and else the older one.
@@ -62,20 +53,24 @@ package enum StoreShare {
     }
 }
 
-extension StoreContents {
-    /// Gives up what identities have beyond their share of revocations.
-    ///
-    /// - Parameter known: the revocations before that many are known to fit.
-    mutating func giveUpSurplus(after known: Int) {
-        guard revocations.count > known else { return }
-        for name in Set(revocations.dropFirst(known).map(\.identity)) {
-            let userCount = users.count { $0.identity == name }
-            while let surplus = StoreShare.surplus(
-                of: revocations.filter { $0.identity == name }, userCount: userCount)
-            {
-                revocations.removeAll { $0.token == surplus.token }
+extension StoreDelta {
+    /// By how many bytes of the text each identity has grown.
+    fileprivate var growth: [String: Int] {
+        var growth: [String: Int] = [:]
+        for step in steps {
+            switch step.edit {
+            case .user(_, let user?): growth[user.identity, default: 0] += user.storedBytes
+            case .addedRevocation(let revocation): growth[revocation.identity, default: 0] += revocation.storedBytes
+            case .user(_, nil), .removedRevocation, .active, .metadata: break
+            }
+            switch step.undoing {
+            case .user(_, let user?), .removedUser(let user, _): growth[user.identity, default: 0] -= user.storedBytes
+            case .removedRevocation(let revocation, _):
+                growth[revocation.identity, default: 0] -= revocation.storedBytes
+            case .user(_, nil), .addedRevocation, .active, .metadata: break
             }
         }
+        return growth
     }
 }
 

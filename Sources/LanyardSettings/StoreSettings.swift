@@ -58,7 +58,7 @@ package struct StorePath: Equatable, Sendable {
         let cut = path.lastIndex(of: "/")
         let name = cut.map { String(path[path.index(after: $0)...]) } ?? path
         guard !name.isEmpty, name != ".", name != "..", name.utf8.count <= Self.nameBytesMax,
-            ![".lock", ".open", ".tmp", ".used"].contains(where: name.hasSuffix)
+            ![".lock", ".open", ".tmp", ".used", ".v1"].contains(where: name.hasSuffix)
         else { return nil }
         self.path = path
         self.name = name
@@ -73,6 +73,8 @@ package struct StorePath: Equatable, Sendable {
     package var temporary: String { name + ".tmp" }
     /// The marks of refresh tokens that were sent while the sealed file could not be written.
     package var used: String { name + ".used" }
+    /// The sealed file of format 1 as it was before this release has changed it.
+    package var format1: String { name + ".v1" }
     /// Held from before a user's call until its result is stored.
     package func lock(of user: String) -> String { "\(name).\(user).lock" }
 }

@@ -7,7 +7,7 @@ import LanyardConfiguration
 enum CompletionScript {
     private static let request = "--generate-completion-script"
     /// The commands that take configuration flags, as words behind the program's name.
-    private static let commands = ["run", "check", "init", "route", "store rekey"]
+    private static let commands = ["run", "check", "init", "route", "store rekey", "store export"]
 
     /// - Parameters:
     ///   - text: what the parser prints for these arguments.

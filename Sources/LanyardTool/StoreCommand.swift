@@ -11,7 +11,68 @@ import LanyardVault
 /// `lanyard store`: the sealed file itself, without a running Lanyard.
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "store", abstract: "Work on the sealed store of sessions.", subcommands: [RekeyCommand.self])
+        commandName: "store", abstract: "Work on the sealed store of sessions.",
+        subcommands: [RekeyCommand.self, ExportCommand.self])
+}
+
+extension StoreCommand {
+    /// The store that the configuration names.
+    ///
+    /// - Throws: `CommandFailure` with exit code 78 if there is none.
+    static func file(_ flags: [String]) throws -> (path: String, key: StoreSettings.KeyFile) {
+        guard case .file(let path, let key) = try Report.usable(flags).configuration.store else {
+            throw CommandFailure.failed(
+                "the configuration names no store.path: sessions are in memory only, and nothing is sealed",
+                "name the configuration of that Lanyard with --config, or set store.path", exitCode: 78)
+        }
+        return (path, key)
+    }
+}
+
+/// `lanyard store export`: writes the store as releases before this one read it.
+///
+/// Exit 0; 75 while a process has the store open; 78 if it cannot be opened or the copy cannot be written; 74 if it is written but the
+/// output cannot be.
+struct ExportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Write the store as a former release reads it.",
+        usage: "lanyard store export --format 1 --to PATH --config PATH",
+        discussion:
+            """
+            Stop every Lanyard that uses the store first. The copy has the same key, and at most 16 MiB. From then on let only one of \
+            the two releases run: a refresh by either uses up a token of the other.
+            """
+    )
+
+    @Option(help: ArgumentHelp("The format: 1.", valueName: "number"))
+    var format: Int
+
+    @Option(help: ArgumentHelp("The file to write. It must not exist.", valueName: "path"))
+    var to: String
+
+    @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, as of run.", valueName: "flags"))
+    var flags: [String] = []
+
+    func validate() throws {
+        guard format == 1 else {
+            throw ValidationError("--format \(format): only format 1 can be exported; the store itself has format 2")
+        }
+    }
+
+    func run() throws {
+        Signals.prepare()
+        let (path, key) = try StoreCommand.file(flags)
+        let copy = WorkingFolder.absolute(to)
+        do throws(StoreError) {
+            try OpenedStore.export(path: path, keyFile: key, to: copy)
+        } catch {
+            Report.error("error: \(error.message)")
+            throw ExitCode(error.exitCode)
+        }
+        let text = OperatorText(["\(copy) holds the sessions of \(path) in format 1, sealed with the same key."])
+        Report.output(text)
+        if !Report.isOutputWhole { Report.error(text) }
+    }
 }
 
 /// `lanyard store rekey`: seals the store with a new key.
@@ -47,12 +108,7 @@ struct RekeyCommand: ParsableCommand {
 
     func run() throws {
         Signals.prepare()
-        let configuration = try Report.usable(flags).configuration
-        guard case .file(let path, let present) = configuration.store else {
-            throw CommandFailure.failed(
-                "the configuration names no store.path: sessions are in memory only, and nothing is sealed",
-                "name the configuration of that Lanyard with --config, or set store.path", exitCode: 78)
-        }
+        let (path, present) = try StoreCommand.file(flags)
         do throws(StoreError) {
             try OpenedStore.rekey(path: path, from: present, to: newSecret)
         } catch {

@@ -128,19 +128,65 @@ package struct OpenedStore: Sendable {
     ) throws(StoreError) {
         let (oldSecret, newSecret) = (try StoreSecret.read(old), try StoreSecret.read(new))
         let file = try file(path, makesFolder: false, sealing: AESSealing(oldSecret))
+        let openFileLock = try lockAlone(file, to: "rekey it")
+        defer { openFileLock.release() }
+        try retryingWhileBusy { () throws(StoreError) in try file.reseal(with: AESSealing(newSecret)) }
+    }
+
+    /// Writes what a store holds as a new file of format 1, which releases before this one read, under the same key.
+    ///
+    /// - Throws: `busy` if a process has the store open: its next refresh would use up a token of the copy. Else the reason. Neither file
+    ///   has changed, and there is no copy.
+    package static func export(
+        path: String, keyFile: StoreSettings.KeyFile, to copy: String
+    ) throws(StoreError) {
+        let file = try file(path, makesFolder: false, sealing: AESSealing(try StoreSecret.read(keyFile)))
+        let target = try storePath(copy)
+        let folder = try disk(target, makesFolder: false)
+        let openFileLock = try lockAlone(file, to: "export it")
+        defer { openFileLock.release() }
+        let bytes = try retryingWhileBusy { () throws(StoreError) in try file.format1() }
+        do throws(DiskError) {
+            try write(bytes, as: target.name, in: folder)
+        } catch  where error.code == EEXIST {
+            throw StoreError(.system(EEXIST), message: "\(copy) exists already; name a file that does not")
+        } catch {
+            throw StoreError(target, error, owner: folder.owner)
+        }
+    }
+
+    private static func write(_ bytes: [UInt8], as name: String, in folder: SystemDisk) throws(DiskError) {
+        let writer = try folder.create(name)
+        do throws(DiskError) {
+            try bytes.withUnsafeBytes { all in
+                Result { () throws(DiskError) in
+                    var rest = all
+                    while !rest.isEmpty {
+                        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try writer.write(rest)))
+                    }
+                }
+            }.get()
+            try writer.sync()
+            try folder.syncFolder()
+        } catch {
+            try? folder.remove(name)
+            throw error
+        }
+    }
+
+    /// Takes `PATH.open` of an existing store for work that no process with the store open may see.
+    private static func lockAlone(_ file: StoreFile, to purpose: String) throws(StoreError) -> any DiskLock {
+        let path = file.path.path
         guard try file.inspect() else {
             throw StoreError(
                 .system(ENOENT),
                 message: "there is no store at \(path) yet: the first run creates one with the configured key")
         }
-        let openFileLock: any DiskLock
         do throws(StoreError) {
-            openFileLock = try file.lockOpenFile(.exclusive)
+            return try file.lockOpenFile(.exclusive)
         } catch  where error.kind == .busy {
-            throw StoreError(.busy, message: "\(path) is in use; stop every Lanyard that has it open, then rekey it")
+            throw StoreError(.busy, message: "\(path) is in use; stop every Lanyard that has it open, then \(purpose)")
         }
-        defer { openFileLock.release() }
-        try retryingWhileBusy { () throws(StoreError) in try file.reseal(with: AESSealing(newSecret)) }
     }
 
     /// Sessions end with the process.
@@ -203,7 +249,7 @@ package struct OpenedStore: Sendable {
             throw StoreError(
                 .unfit,
                 message:
-                    "\(text) cannot be a store's path; name a file that does not end in .lock, .open, .tmp or .used"
+                    "\(text) cannot be a store's path; name a file that does not end in .lock, .open, .tmp, .used or .v1"
             )
         }
         return path

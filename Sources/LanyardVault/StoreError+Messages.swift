@@ -83,7 +83,7 @@ extension StoreError {
                     "\(path) is sealed with a \(sealed), and the configuration names a \(named); name the \(sealed), "
                     + alternative)
         case .damaged(let message): self = .damaged(path, message)
-        case .newerVersion(let version): self = .newerVersion(path, version, known: SealHeader.version)
+        case .newerVersion(let version): self = .newerVersion(path, version, known: LogHeader.version)
         case .unfit(let message): self = .damaged(path, message)
         case .failed(let what):
             self.init(.unfit, message: "\(path): OpenSSL failed in \(what); free memory, or repair the library")
@@ -92,7 +92,7 @@ extension StoreError {
 
     init(_ path: String, _ error: StoreText.FormatError) {
         switch error {
-        case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.version)
+        case .newerVersion(let version): self = .newerVersion(path, version, known: StoreText.recordVersion)
         case .malformed(let place): self = .damaged(path, "its contents are invalid from byte \(place) on")
         case .tooLarge(let message): self = .tooLarge(path, message)
         }

@@ -3,47 +3,69 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// The sealed file of architecture-control.md 4.7. It is read as a whole and replaced as a whole. After a crash at any moment it is the old
-/// file or the new one.
+/// The sealed file of architecture-control.md 4.7. What it holds is kept, and read on from where the latest read has ended. After a crash
+/// at any moment it holds what was stored before, or that and the write.
 ///
-/// A write is: lock, read, change, seal, temporary file, fsync, rename, fsync of the folder, unlock. Used by one queue at a time.
+/// A write is: lock, read on, change, seal; then a record at the file's end and fsync, or a new file: temporary file, fsync, rename, fsync
+/// of the folder; unlock. Used by one queue at a time.
 package final class StoreFile: @unchecked Sendable {
-    /// Bytes of the sealed file.
-    static let bytesMax = StoreText.bytesMax + 1024
+    /// Bytes of the sealed file: twice the room, and the seals.
+    static let bytesMax = 2 * StoreShare.roomBytes + StoreShare.roomBytes / 2
 
     let path: StorePath
     let disk: any StoreDisk
-    private var sealing: any Sealing
+    var sealing: any Sealing
     /// Random; for the empty store that a missing file stands for.
     private let newFingerprintKey: Secret
+    /// Bytes of the text for all identities.
+    private let roomBytes: Int
     /// The file has existed. If it is missing now, it was removed.
-    private var hasBeenThere = false
-    /// The `writes` that are known to outlast a loss of power: another process may have died between its rename and its fsync.
-    private var durable: UInt64?
-    /// The `writes` that could not be synced. Another fsync would prove nothing for these: the kernel reports a loss once and then treats
-    /// the lost data as written (fsync(2)).
-    private var failedSync: (writes: UInt64, error: StoreError)?
-    private var highestWrites: UInt64 = 0
-    /// An older file has replaced one that this process has read: what another process has stored since may be lost.
-    private var hasRolledBack = false
-    /// `PATH.used` as it was read with the latest contents, and the places in it whose tokens are stored.
-    private var marks = (file: UsedMarks(), live: Set<Int>())
+    var hasBeenThere = false
+    /// What the file held when it was read or written last, without the marks of `PATH.used`.
+    var contents: StoreContents
+    /// The file of `contents`.
+    var form = Form.unread
+    var durability = StoreDurability()
+    /// What was read at last, and whether an older file has replaced one that this process has read: what another process has stored
+    /// since may be lost.
+    var seen = (writes: UInt64(0), hasRolledBack: false)
+    /// `PATH.used` as it was read with the latest contents, and the places in it whose tokens are stored. `entry` is what it was then, if
+    /// no write since can have left its time as it was: then it is not read again.
+    var marks = (file: UsedMarks(), live: Set<Int>(), entry: DiskEntry?.none)
     /// A refresh token could not be marked: the log has its line.
-    private var hasReportedUnmarked = false
-    private var logEvents: [StoreLogEvent] = []
-    /// Whether the latest completed commit has replaced the file. Only that proves that writing works.
+    var hasReportedUnmarked = false
+    var logEvents: [StoreLogEvent] = []
+    /// Whether the latest completed commit has written. Only that proves that writing works.
     package private(set) var hasWritten = false
 
-    /// - Parameter fingerprintKey: 32 random bytes for a store that does not exist yet.
-    package init(_ path: StorePath, on disk: any StoreDisk, sealing: any Sealing, fingerprintKey: Secret) {
+    /// What kind of file it is.
+    enum Form {
+        /// Not read, or not to be relied on.
+        case unread
+        /// There is none.
+        case absent
+        /// Format 1: the next change replaces it.
+        case whole
+        case log(LogPlace)
+    }
+
+    /// - Parameters:
+    ///   - fingerprintKey: 32 random bytes for a store that does not exist yet.
+    ///   - roomBytes: bytes of the text for all identities.
+    package init(
+        _ path: StorePath, on disk: any StoreDisk, sealing: any Sealing, fingerprintKey: Secret,
+        roomBytes: Int = StoreShare.roomBytes
+    ) {
         self.path = path
         self.disk = disk
         self.sealing = sealing
+        self.roomBytes = roomBytes
         newFingerprintKey = fingerprintKey
+        contents = StoreContents(fingerprintKey: fingerprintKey)
     }
 
     /// Why the file's contents may not outlast a loss of power; nil: they do. A later write clears it, by this process or another.
-    package var unsynced: StoreError? { failedSync?.error }
+    package var unsynced: StoreError? { durability.failure }
 
     /// The log events since the last call.
     package func takeLogEvents() -> [StoreLogEvent] {
@@ -63,7 +85,7 @@ package final class StoreFile: @unchecked Sendable {
         let folder = try withStoreErrors { () throws(DiskError) in try disk.inspectFolder() }
         guard folder.owner == disk.owner else { throw .foreignOwner(path.folder, folder, disk.owner) }
         guard folder.mode & 0o077 == 0 else { throw .unsafeMode(path.folder, folder, wanted: "700") }
-        return try load() != nil
+        return try load()
     }
 
     /// Takes `PATH.open`: `shared` to use the store, `exclusive` to change its key.
@@ -85,17 +107,17 @@ package final class StoreFile: @unchecked Sendable {
         let lock = try acquireLock()
         defer { lock.release() }
         try removeLeftover()
-        if let contents = try load() {
-            try makeDurable(contents)
+        if try load() {
+            try makeDurable()
             let unwritten = try tryToWrite()
-            if unwritten == nil { reserveMarks(for: contents) }
-            return (contents, unwritten)
+            if unwritten == nil { reserveMarks() }
+            return (markedContents(), unwritten)
         }
-        var contents = StoreContents(fingerprintKey: newFingerprintKey)
+        contents = StoreContents(fingerprintKey: newFingerprintKey)
         do throws(StoreError) {
-            try replace(with: &contents)
+            try write(StoreDelta())
             logEvents.append(.created)
-            reserveMarks(for: contents)
+            reserveMarks()
             return (contents, nil)
         } catch {
             guard case .system(let code) = error.kind, [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) else { throw error }
@@ -105,16 +127,16 @@ package final class StoreFile: @unchecked Sendable {
 
     // MARK: Reading and writing
 
-    /// The store's present contents, written by any process. Needs no lock: the file is only ever replaced as a whole.
+    /// The store's present contents, written by any process. Needs no lock: what a write that has not ended has added counts as not there.
     ///
     /// The contents outlast a loss of power, unless `unsynced` says why not. They are returned in both cases, because a process that
     /// ignored them would send a used refresh token. Their intents have been on disk since before the calls.
     ///
     /// - Throws: what `inspect` throws about the file; `.system(ENOENT)` if the file was removed. An operator must act.
     package func read() throws(StoreError) -> StoreContents {
-        let contents = try current()
-        if failedSync?.writes != contents.writes { try? makeDurable(contents) }
-        return contents
+        try update()
+        if !durability.hasFailed(logged.header) { try? makeDurable() }
+        return markedContents()
     }
 
     /// Applies the changes in order to the file's present contents. Writes once, unless nothing has changed and all is synced. When this
@@ -122,7 +144,7 @@ package final class StoreFile: @unchecked Sendable {
     ///
     /// - Parameter tries: replaces the file although nothing has changed, to find out whether writing works. A failure of that is no
     ///   failure of this commit.
-    /// - Returns: a verdict for each change. `hasWritten` says whether the file was replaced.
+    /// - Returns: a verdict for each change. `hasWritten` says whether the file was written.
     /// - Throws: `busy` at once while another process writes.
     package func commit(
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
@@ -141,134 +163,79 @@ package final class StoreFile: @unchecked Sendable {
         hasWritten = false
         let lock = try acquireLock()
         defer { lock.release() }
-        var contents = try current()
-        let before = contents
-        let outcomes = changes.map { change -> Result<StoreChange.Verdict, StoreError> in
-            // The store cannot prove that no process has a newer token.
-            if hasRolledBack, let user = change.userOfLastTry { return .success(.overtaken(by: contents[user])) }
-            let former = contents
-            let verdict = contents.apply(change, now: now)
-            guard let identity = StoreShare.overdrawn(contents, since: former) else { return .success(verdict) }
-            contents = former
-            return .failure(.shareFull(path.path, identity))
-        }
-        // What only a mark says is not in the sealed file yet.
+        try update()
+        let marked = applyMarks()
+        // What only a mark says is not in the sealed file yet, and leaves the contents again unless it is written.
+        defer { if !hasWritten { contents.takeBack(marked) } }
+        var changed = StoreDelta()
+        let outcomes = changes.map { merge($0, now: now, into: &changed) }
         let isUnwritten = !marks.live.isEmpty && outcomes.contains(where: \.isOfOwnUser)
-        if contents != before || isUnwritten || failedSync?.writes == contents.writes {
+        if !changed.isEmpty || isUnwritten || durability.hasFailed(logged.header) {
             do throws(StoreError) {
-                try replace(with: &contents)
+                try write(marked + changed, isNewFile: changes.contains(where: \.erasesTokens))
             } catch {
-                mark(zip(changes, outcomes).filter(\.1.isOfOwnUser).map(\.0), in: before)
+                contents.takeBack(changed)
+                mark(zip(changes, outcomes).filter(\.1.isOfOwnUser).map(\.0))
                 throw error
             }
             hasWritten = true
         } else {
-            try makeDurable(contents)
-            if tries { hasWritten = (try? replace(with: &contents)) != nil }
+            try makeDurable()
+            if tries { hasWritten = (try? write(marked, isNewFile: true)) != nil }
         }
-        if hasWritten { settleMarks(with: contents) }
-        for (change, outcome) in zip(changes, outcomes) where outcome.isOfOwnUser { settleMark(by: change, contents) }
-        mark(zip(changes, outcomes).filter(\.1.isFailure).map(\.0), in: contents)
+        if hasWritten { settleMarks() }
+        for (change, outcome) in zip(changes, outcomes) where outcome.isOfOwnUser { settleMark(by: change) }
+        mark(zip(changes, outcomes).filter(\.1.isFailure).map(\.0))
         return outcomes
     }
 
-    /// Writes the same contents under another seal, by the same safe sequence. Later writes use the new seal.
+    private func merge(
+        _ change: StoreChange, now: WallTime, into changed: inout StoreDelta
+    ) -> Result<StoreChange.Verdict, StoreError> {
+        // The store cannot prove that no process has a newer token.
+        if seen.hasRolledBack, let user = change.userOfLastTry { return .success(.overtaken(by: contents[user])) }
+        let (verdict, delta) = contents.merge(change, now: now)
+        if let identity = StoreShare.overdrawn(contents, by: delta, room: roomBytes) {
+            contents.takeBack(delta)
+            return .failure(.shareFull(path.path, identity))
+        }
+        changed += delta
+        return .success(verdict)
+    }
+
+    /// Writes the same contents under another seal, by the same safe sequence. Later writes use the new seal. A file of format 1 that was
+    /// kept has the former seal, and is removed.
     ///
     /// - Throws: `gone` if there is no file.
     package func reseal(with other: any Sealing) throws(StoreError) {
         let lock = try acquireLock()
         defer { lock.release() }
         try removeLeftover()
-        guard var contents = try load() else { throw .gone(path.path) }
+        guard try load() else { throw .gone(path.path) }
+        _ = applyMarks()
+        // Before the folder is synced: nothing that the former key opens is left then.
+        try withStoreErrors { () throws(DiskError) in try disk.remove(path.format1) }
         let former = sealing
-        sealing = other
+        (sealing, form) = (other, .unread)
         do throws(StoreError) {
-            try replace(with: &contents)
+            try write(StoreDelta())
         } catch {
-            sealing = former
+            (sealing, form) = (former, .unread)
             throw error
         }
-        settleMarks(with: contents)
+        settleMarks()
     }
 
-    // MARK: Steps
-
-    private func acquireLock() throws(StoreError) -> any DiskLock {
-        guard let lock = try withStoreErrors({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
-            throw .busy("\(path.path).lock")
-        }
-        return lock
-    }
-
-    private func current() throws(StoreError) -> StoreContents {
-        if let contents = try load() { return contents }
-        guard !hasBeenThere else { throw .gone(path.path) }
-        return StoreContents(fingerprintKey: newFingerprintKey)
-    }
-
-    /// nil: there is no file.
-    private func load() throws(StoreError) -> StoreContents? {
-        // Before the sealed file: a process that settles a mark writes that file first.
-        let used = readMarks()
-        let found = try withStoreErrors { () throws(DiskError) in try disk.read(path.name, bytesMax: Self.bytesMax) }
-        guard let found else { return nil }
-        let entry = found.entry
-        guard entry.kind == .file else { throw .notRegular(path.path, entry) }
-        guard entry.owner == disk.owner else { throw .foreignOwner(path.path, entry, disk.owner) }
-        guard entry.mode & 0o077 == 0 else { throw .unsafeMode(path.path, entry, wanted: "600") }
-        if let code = found.openError { throw StoreError(path, DiskError(code, "opening"), owner: disk.owner) }
-        guard let bytes = found.bytes else { throw .damaged(path.path, "it is larger than any store") }
-        var contents = try unsealed(bytes)
-        marks = (used, used.apply(to: &contents))
-        hasBeenThere = true
-        if contents.writes < highestWrites {
-            logEvents.append(.rolledBack(from: highestWrites, to: contents.writes))
-            hasRolledBack = true
-        }
-        highestWrites = contents.writes
-        return contents
-    }
-
-    private func unsealed(_ bytes: [UInt8]) throws(StoreError) -> StoreContents {
-        let text: Secret
-        do throws(SealingError) {
-            text = try bytes.withUnsafeBytes { sealed in
-                Result { () throws(SealingError) in try sealing.open(sealed) }
-            }.get()
-        } catch {
-            throw StoreError(path.path, error)
-        }
-        do throws(StoreText.FormatError) {
-            return try text.withBytes { bytes throws(StoreText.FormatError) in try StoreText.read(bytes) }
-        } catch {
-            throw StoreError(path.path, error)
-        }
-    }
-
-    /// Under the lock. A failure before the rename leaves the file unchanged.
-    private func replace(with contents: inout StoreContents) throws(StoreError) {
-        contents.writes = contents.writes.clampedSum(1)
-        let sealed = try sealed(contents)
-        try withStoreErrors { () throws(DiskError) in
-            try disk.remove(path.temporary)
-            do throws(DiskError) {
-                try writeTemporary(sealed)
-                try disk.rename(path.temporary, to: path.name)
-            } catch {
-                // Frees the room for another attempt.
-                try? disk.remove(path.temporary)
-                throw error
-            }
-        }
-        hasBeenThere = true
-        highestWrites = contents.writes
-        try syncFolder(contents.writes)
-    }
-
-    private func sealed(_ contents: StoreContents) throws(StoreError) -> [UInt8] {
+    /// The present contents as a file of format 1, for a former release.
+    ///
+    /// - Throws: `gone` if there is no file; `unfit` if the contents are more than that format holds.
+    package func format1() throws(StoreError) -> [UInt8] {
+        let lock = try acquireLock()
+        defer { lock.release() }
+        guard try load() else { throw .gone(path.path) }
         let text: Secret
         do throws(StoreText.FormatError) {
-            text = try StoreText.write(contents)
+            text = try StoreText.write(markedContents())
         } catch {
             throw StoreError(path.path, error)
         }
@@ -279,208 +246,124 @@ package final class StoreFile: @unchecked Sendable {
         }
     }
 
-    private func writeTemporary(_ bytes: [UInt8]) throws(DiskError) {
-        let draft = try disk.create(path.temporary)
-        try bytes.withUnsafeBytes { all in
-            Result { () throws(DiskError) in
-                var rest = all
-                while !rest.isEmpty {
-                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try draft.write(rest)))
-                }
-            }
-        }.get()
-        try draft.sync()
-    }
+    // MARK: The present contents
 
-    private func removeLeftover() throws(StoreError) {
-        let found = try withStoreErrors { () throws(DiskError) in try disk.read(path.temporary, bytesMax: 0) }
-        guard found != nil else { return }
-        try withStoreErrors { () throws(DiskError) in try disk.remove(path.temporary) }
-        logEvents.append(.leftoverRemoved)
-    }
-
-    /// Creates and removes a temporary file. Only this shows that the folder cannot be written.
-    ///
-    /// - Returns: why it failed, if the reason may pass.
-    /// - Throws: missing permissions. An operator must grant them, and should learn that before the first session is lost.
-    private func tryToWrite() throws(StoreError) -> StoreError? {
-        do throws(StoreError) {
-            try withStoreErrors { () throws(DiskError) in
-                _ = try disk.create(path.temporary)
-                try disk.remove(path.temporary)
-            }
-            return nil
-        } catch {
-            guard case .system(let code) = error.kind, ![EACCES, EPERM, EROFS].contains(code) else { throw error }
-            return error
+    private func acquireLock() throws(StoreError) -> any DiskLock {
+        guard let lock = try withStoreErrors({ () throws(DiskError) in try disk.lock(path.lock, .exclusive) }) else {
+            throw .busy("\(path.path).lock")
         }
+        return lock
     }
 
-    /// The process that wrote the file may have died before the folder was synced.
-    private func makeDurable(_ contents: StoreContents) throws(StoreError) {
-        guard durable != contents.writes, hasBeenThere else { return }
-        try syncFolder(contents.writes)
+    /// Brings `contents` up to date. A missing file stands for an empty store until it has existed.
+    private func update() throws(StoreError) {
+        guard try !load() else { return }
+        guard !hasBeenThere else { throw .gone(path.path) }
+        contents = StoreContents(fingerprintKey: newFingerprintKey)
     }
 
-    private func syncFolder(_ writes: UInt64) throws(StoreError) {
+    /// Brings `contents`, `form` and `marks` up to date.
+    ///
+    /// - Returns: false: there is no file.
+    private func load() throws(StoreError) -> Bool {
+        // Before the sealed file: a process that settles a mark writes that file first.
+        readMarks()
+        guard let found = try readFile(from: form) else {
+            form = .absent
+            return false
+        }
         do throws(StoreError) {
-            try withStoreErrors { () throws(DiskError) in try disk.syncFolder() }
-            (durable, failedSync) = (writes, nil)
+            try take(found)
         } catch {
-            failedSync = (writes, error)
+            form = .unread
             throw error
         }
+        findLiveMarks()
+        hasBeenThere = true
+        if contents.writes < seen.writes {
+            logEvents.append(.rolledBack(from: seen.writes, to: contents.writes))
+            seen.hasRolledBack = true
+        }
+        seen.writes = contents.writes
+        return true
     }
 
-    private func withStoreErrors<Value>(_ call: () throws(DiskError) -> Value) throws(StoreError) -> Value {
+    private func take(_ found: DiskContent) throws(StoreError) {
+        let bytes = try checkedBytes(found)
+        if found.offset > 0, case .log(var place) = form {
+            form = .unread
+            if try place.readOn(bytes, &contents, path.path) { return form = .log(place) }
+            guard let again = try readFile(from: .unread) else { throw .gone(path.path) }
+            return try take(again)
+        }
+        let place: LogPlace?
+        (contents, place) = try Self.contents(of: bytes, sealing, path.path)
+        form = place.map { .log($0) } ?? .whole
+    }
+
+    /// What a whole file of either format holds.
+    ///
+    /// - Returns: the contents, and how far a file of format 2 was read.
+    /// - Throws: as `inspect` does of the bytes.
+    static func contents(
+        of bytes: [UInt8], _ sealing: any Sealing, _ path: String
+    ) throws(StoreError) -> (StoreContents, LogPlace?) {
+        guard bytes.withUnsafeBytes({ LogHeader.begins($0) }) else { return (try unsealed(bytes, sealing, path), nil) }
+        return try LogPlace.read(bytes, sealing, path)
+    }
+
+    /// The same of a copy of the file, without the marks.
+    ///
+    /// - Throws: as `inspect` does of the bytes.
+    package static func contents(of copy: [UInt8], sealing: any Sealing) throws(StoreError) -> StoreContents {
+        try contents(of: copy, sealing, "a copy").0
+    }
+
+    /// The file, or what stands behind what `form` has of it, with the tag before that.
+    private func readFile(from form: Form) throws(StoreError) -> DiskContent? {
+        try withStoreErrors { () throws(DiskError) in
+            try disk.read(path.name, bytesMax: Self.bytesMax, headByteCount: LogHeader.byteCount) { entry, head in
+                guard case .log(let place) = form, place.isOf(head), entry.size >= place.log.end else { return 0 }
+                return place.log.end - SealHeader.tagByteCount
+            }
+        }
+    }
+
+    private func checkedBytes(_ found: DiskContent) throws(StoreError) -> [UInt8] {
+        let entry = found.entry
+        guard entry.kind == .file else { throw .notRegular(path.path, entry) }
+        guard entry.owner == disk.owner else { throw .foreignOwner(path.path, entry, disk.owner) }
+        guard entry.mode & 0o077 == 0 else { throw .unsafeMode(path.path, entry, wanted: "600") }
+        if let code = found.openError { throw StoreError(path, DiskError(code, "opening"), owner: disk.owner) }
+        guard let bytes = found.bytes else { throw .damaged(path.path, "it is larger than any store") }
+        return bytes
+    }
+
+    /// The contents of a file of format 1.
+    private static func unsealed(
+        _ bytes: [UInt8], _ sealing: any Sealing, _ path: String
+    ) throws(StoreError) -> StoreContents {
+        let text: Secret
+        do throws(SealingError) {
+            text = try bytes.withUnsafeBytes { sealed in
+                Result { () throws(SealingError) in try sealing.open(sealed) }
+            }.get()
+        } catch {
+            throw StoreError(path, error)
+        }
+        do throws(StoreText.FormatError) {
+            return try text.withBytes { bytes throws(StoreText.FormatError) in try StoreText.read(bytes) }
+        } catch {
+            throw StoreError(path, error)
+        }
+    }
+
+    func withStoreErrors<Value>(_ call: () throws(DiskError) -> Value) throws(StoreError) -> Value {
         do throws(DiskError) {
             return try call()
         } catch {
             throw StoreError(path, error, owner: disk.owner)
         }
-    }
-}
-
-/// `PATH.used`: what the sealed file cannot take while the disk is full (docs/reference/store.md). All but the reading is done under the
-/// lock.
-extension StoreFile {
-    /// A file that is none of ours counts as none: it is replaced when there is room.
-    private func readMarks() -> UsedMarks {
-        guard let found = try? disk.read(path.used, bytesMax: UsedMarks.bytesMax), found.entry.kind == .file,
-            found.entry.owner == disk.owner, found.entry.mode & 0o077 == 0, let bytes = found.bytes
-        else { return UsedMarks() }
-        return UsedMarks(bytes)
-    }
-
-    /// Makes the file, or a longer one, while there is room. Without room nothing is lost yet: a mark that is needed then says so.
-    private func reserveMarks(for contents: StoreContents) {
-        let wanted = UsedMarks.wantedByteCount(users: contents.users.count)
-        guard marks.file.bytes.count < wanted else { return }
-        let longer = marks.file.padded(to: wanted)
-        do throws(DiskError) {
-            try disk.remove(path.temporary)
-            do throws(DiskError) {
-                try writeTemporary(longer.bytes)
-                try disk.rename(path.temporary, to: path.used)
-            } catch {
-                try? disk.remove(path.temporary)
-                throw error
-            }
-            try disk.syncFolder()
-            marks.file = longer
-        } catch {}
-    }
-
-    /// The sealed file could not take these changes. What it would say of refresh tokens that work only once is said here.
-    private func mark(_ changes: [StoreChange], in contents: StoreContents) {
-        for change in changes {
-            switch change {
-            // A last try is not made without the store.
-            case .storeIntent(let user, _, let intent, _, _, let token?, isLastTry: false):
-                // The sealed file may hold the token before this one, and must not have that sent either.
-                let stored = contents[user]?.session?.refresh
-                for token in [stored, token == stored ? nil : token].compactMap(\.self) {
-                    write(
-                        UsedMarks.Mark(tries: intent.tries, at: intent.at), hash(of: token, contents), of: user,
-                        isStored: token == stored)
-                }
-            case .clearIntent: settleMark(by: change, contents)
-            case .saveSession(let user, let login, _):
-                settleMark(by: change, contents)
-                if let refused = login.refused { mark(refused, of: user, contents) }
-            case .recordRefusal(let user, _, let spent, _): mark(spent, of: user, contents)
-            case .storeIntent, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove, .activate,
-                .addRevocation, .removeRevocation, .saveMetadata:
-                break
-            }
-        }
-    }
-
-    /// The change says that a call with a refresh token has had its response: the token's mark has one call less, or none is open.
-    /// Whether the sealed file holds the token does not matter, nor whether it took the change. The mark of a token before it stays.
-    private func settleMark(by change: StoreChange, _ contents: StoreContents) {
-        switch change {
-        case .clearIntent(let user, let sent):
-            let stored = contents[user]?.session?.refresh
-            guard let token = sent?.token ?? stored, let mark = mark(of: token, contents) else { return }
-            let others = contents[user]?.intent?.kind == .login ? mark.tries : mark.tries - 1
-            write(
-                UsedMarks.Mark(tries: min(mark.tries, sent?.openCalls ?? others), at: mark.at),
-                hash(of: token, contents), of: user, isStored: token == stored)
-        case .saveSession(let user, let login, _):
-            guard !login.hasOpenCall, let token = login.session.refresh, let mark = mark(of: token, contents) else {
-                return
-            }
-            write(
-                UsedMarks.Mark(tries: 0, at: mark.at), hash(of: token, contents), of: user,
-                isStored: token == contents[user]?.session?.refresh)
-        case .storeIntent, .recordRefusal, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove,
-            .activate, .addRevocation, .removeRevocation, .saveMetadata:
-            return
-        }
-    }
-
-    private func mark(of token: Secret, _ contents: StoreContents) -> UsedMarks.Mark? {
-        marks.file.place(of: hash(of: token, contents)).map { marks.file.mark(at: $0) }
-    }
-
-    /// A configured credential that works for one login has served.
-    private func mark(_ credential: CredentialFingerprint, of user: String, _ contents: StoreContents) {
-        guard credential.isSpent, contents[user]?.refused != credential else { return }
-        guard contents[user] != nil else {
-            return reportUnmarked(
-                user,
-                StoreError(.system(ENOSPC), message: "\(path.path) does not have the user yet, so no mark can name it"))
-        }
-        let hash = UsedMarks.hash(ofCredentialOf: user, key: contents.fingerprintKey)
-        write(UsedMarks.Mark(tries: 0, at: .now, credential: credential.bytes), hash, of: user, isStored: true)
-    }
-
-    private func hash(of token: Secret, _ contents: StoreContents) -> [UInt8] {
-        UsedMarks.hash(of: token, key: contents.fingerprintKey)
-    }
-
-    /// - Parameter isStored: the record's token, or the user of its credential, is in the sealed file: its place is not used for another.
-    private func write(_ mark: UsedMarks.Mark, _ hash: [UInt8], of user: String, isStored: Bool) {
-        let known = marks.file.place(of: hash)
-        if let known, marks.file.mark(at: known) == mark { return }
-        do throws(StoreError) {
-            guard let place = known ?? marks.file.freePlace(besides: marks.live) else {
-                throw StoreError(
-                    .system(ENOSPC), message: "\(path.path).used has no place; it is made when there is room for it")
-            }
-            let record = mark.isBlank ? UsedMarks.blankRecord : UsedMarks.record(hash, mark)
-            try overwriteMark(at: place, with: record)
-            if isStored { marks.live.insert(place) }
-            if known == nil, !mark.isBlank {
-                logEvents.append(.useMarked(user: user, isCredential: mark.credential != nil))
-            }
-            hasReportedUnmarked = false
-        } catch {
-            // A mark that could not be removed costs a login at most.
-            if !mark.isBlank { reportUnmarked(user, error) }
-        }
-    }
-
-    private func reportUnmarked(_ user: String, _ error: StoreError) {
-        guard !hasReportedUnmarked else { return }
-        hasReportedUnmarked = true
-        logEvents.append(.useUnmarked(user: user, error))
-    }
-
-    private func overwriteMark(at place: Int, with record: [UInt8]) throws(StoreError) {
-        try withStoreErrors { () throws(DiskError) in
-            try disk.overwrite(path.used, at: place * UsedMarks.recordByteCount, with: record)
-        }
-        marks.file.replace(at: place, with: record)
-    }
-
-    /// The sealed file has been written, with what the marks said: those of its tokens are not needed any more.
-    private func settleMarks(with contents: StoreContents) {
-        for place in marks.live.sorted() { try? overwriteMark(at: place, with: UsedMarks.blankRecord) }
-        marks.live = []
-        hasReportedUnmarked = false
-        reserveMarks(for: contents)
     }
 }
 

@@ -6,6 +6,8 @@ import Logging
 package enum StoreLogEvent: Equatable, Sendable {
     /// There was no file, and an empty store was created.
     case created
+    /// A file of format 1 was replaced, and is kept as `PATH.v1`.
+    case converted
     /// An interrupted write has left its temporary file, which was removed.
     case leftoverRemoved
     /// The file's count of writes is lower than one that this process has seen: an older file has replaced it.
@@ -23,6 +25,10 @@ extension StoreLogEvent {
         let place: Logger.MetadataValue = "\(path.path)"
         switch self {
         case .created: log.notice("a new, empty store was made", metadata: ["event": "store.created", "path": place])
+        case .converted:
+            log.notice(
+                "the store has the format of this release now; as the former release wrote it, it is kept beside it",
+                metadata: ["event": "store.converted", "path": place, "kept": "\(path.path).v1"])
         case .leftoverRemoved:
             log.notice(
                 "an interrupted write has left a temporary file, which is removed: nothing of it was in use",

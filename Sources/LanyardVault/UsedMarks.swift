@@ -34,8 +34,24 @@ package struct UsedMarks: Equatable, Sendable {
 
     /// The file's bytes; empty: there is no file that can be used.
     private(set) var bytes: [UInt8]
+    /// Where records are, by the hash that they begin with. Nearly always none is.
+    private var places: [[UInt8]: Int] = [:]
 
-    package init(_ bytes: [UInt8] = []) { self.bytes = bytes }
+    package init(_ bytes: [UInt8] = []) {
+        self.bytes = bytes
+        bytes.withUnsafeBytes { all in
+            for place in 0..<all.count / Self.recordByteCount {
+                let record = UnsafeRawBufferPointer(rebasing: all[Self.range(of: place)])
+                if !Self.isBlank(record) { places[Array(record.prefix(Self.hashByteCount))] = place }
+            }
+        }
+    }
+
+    private static func isBlank(_ record: UnsafeRawBufferPointer) -> Bool {
+        var all: UInt64 = 0
+        for word in 0..<recordByteCount / 8 { all |= record.loadUnaligned(fromByteOffset: word * 8, as: UInt64.self) }
+        return all == 0
+    }
 
     /// The length of the file for so many users: each can have a mark of its token and one of its credential, and as many places again are
     /// free.
@@ -46,11 +62,7 @@ package struct UsedMarks: Equatable, Sendable {
     var recordCount: Int { bytes.count / Self.recordByteCount }
 
     /// No record: nothing has to be compared.
-    var isBlank: Bool {
-        bytes.withUnsafeBytes { all in
-            (0..<all.count / 8).allSatisfy { all.load(fromByteOffset: $0 * 8, as: UInt64.self) == 0 }
-        }
-    }
+    var isBlank: Bool { places.isEmpty }
 
     /// The same with more free places.
     func padded(to byteCount: Int) -> UsedMarks {
@@ -80,13 +92,11 @@ package struct UsedMarks: Equatable, Sendable {
     }
 
     /// The place of the record with this name; nil: none.
-    package func place(of hash: [UInt8]) -> Int? {
-        (0..<recordCount).first { bytes[range(of: $0).prefix(Self.hashByteCount)].elementsEqual(hash) }
-    }
+    package func place(of hash: [UInt8]) -> Int? { places[hash] }
 
     /// What the record at `place` says: 20 bytes of the hash, 2 of tries, 2 of the kind, 8 of the time, 32 of a fingerprint.
     func mark(at place: Int) -> Mark {
-        let rest = Array(bytes[range(of: place).dropFirst(Self.hashByteCount)])
+        let rest = Array(bytes[Self.range(of: place).dropFirst(Self.hashByteCount)])
         let tries = Int(rest[0]) << 8 | Int(rest[1])
         let time = rest[4..<12].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return Mark(
@@ -109,16 +119,22 @@ package struct UsedMarks: Equatable, Sendable {
     ///
     /// - Parameter live: the places whose tokens are stored.
     func freePlace(besides live: Set<Int>) -> Int? {
-        let free = (0..<recordCount).filter { !live.contains($0) }
+        let taken = Set(places.values)
+        if let blank = (0..<recordCount).first(where: { !taken.contains($0) }) { return blank }
         // A record of no stored token may be of one that another process still has in memory: the oldest goes first.
-        return free.first { bytes[range(of: $0)].elementsEqual(Self.blankRecord) }
-            ?? free.min { mark(at: $0).at < mark(at: $1).at }
+        return (0..<recordCount).filter { !live.contains($0) }.min { mark(at: $0).at < mark(at: $1).at }
     }
 
-    mutating func replace(at place: Int, with record: [UInt8]) { bytes.replaceSubrange(range(of: place), with: record) }
+    mutating func replace(at place: Int, with record: [UInt8]) {
+        let range = Self.range(of: place)
+        let former = Array(bytes[range].prefix(Self.hashByteCount))
+        if places[former] == place { places[former] = nil }
+        bytes.replaceSubrange(range, with: record)
+        if record != Self.blankRecord { places[Array(record.prefix(Self.hashByteCount))] = place }
+    }
 
-    private func range(of place: Int) -> Range<Int> {
-        place * Self.recordByteCount..<(place + 1) * Self.recordByteCount
+    private static func range(of place: Int) -> Range<Int> {
+        place * recordByteCount..<(place + 1) * recordByteCount
     }
 }
 
@@ -126,26 +142,34 @@ extension UsedMarks {
     /// Opens the intent of each stored refresh token that has a mark: it was sent, and the store does not know of a response. A credential
     /// that has a mark has served its only login.
     ///
-    /// - Returns: the places whose tokens, or whose credentials' users, are stored.
-    func apply(to contents: inout StoreContents) -> Set<Int> {
-        guard !isBlank else { return [] }
-        var live: Set<Int> = []
-        for index in contents.users.indices {
-            let user = contents.users[index]
-            if let token = user.session?.refresh,
-                let place = place(of: Self.hash(of: token, key: contents.fingerprintKey))
-            {
-                live.insert(place)
+    /// - Returns: what has changed of the contents.
+    @discardableResult
+    func apply(to contents: inout StoreContents) -> StoreDelta {
+        var delta = StoreDelta()
+        for user in contents.users {
+            var marked = user
+            for place in places(of: user, contents.fingerprintKey) {
                 let mark = mark(at: place)
-                contents.users[index].openIntent(tries: mark.tries, at: mark.at)
+                if let credential = mark.credential {
+                    marked.refused = CredentialFingerprint(bytes: credential).spent
+                } else {
+                    marked.openIntent(tries: mark.tries, at: mark.at)
+                }
             }
-            if let place = place(of: Self.hash(ofCredentialOf: user.name, key: contents.fingerprintKey)),
-                let credential = mark(at: place).credential
-            {
-                live.insert(place)
-                contents.users[index].refused = CredentialFingerprint(bytes: credential).spent
-            }
+            delta += contents.put(marked)
         }
-        return live
+        return delta
+    }
+
+    /// The places whose tokens, or whose credentials' users, are stored.
+    func livePlaces(in contents: StoreContents) -> Set<Int> {
+        Set(contents.users.flatMap { places(of: $0, contents.fingerprintKey) })
+    }
+
+    /// Of the user's refresh token, and of its credential.
+    private func places(of user: StoredUser, _ key: Secret) -> [Int] {
+        let token = user.session?.refresh.flatMap { place(of: Self.hash(of: $0, key: key)) }
+        let credential = place(of: Self.hash(ofCredentialOf: user.name, key: key))
+        return [token, credential.flatMap { mark(at: $0).credential == nil ? nil : $0 }].compactMap(\.self)
     }
 }

@@ -208,11 +208,11 @@ import Testing
         let disk = SimulatedDisk()
         let isFailing = Guarded(false)
         let process = disk.process { step, _, _ in
-            step == .syncFolder && isFailing.withLock { $0 } ? .fails(EIO) : .done
+            [.sync, .syncFile, .syncFolder].contains(step) && isFailing.withLock { $0 } ? .fails(EIO) : .done
         }
         let store = try Self.store(on: process)
-        // Another process dies between its rename and its fsync.
-        let other = disk.process { step, _, _ in step == .syncFolder ? .diesBefore : .done }
+        // Another process dies between its write and its fsync.
+        let other = disk.process { step, _, _ in step == .sync ? .diesBefore : .done }
         let change = StoreSamples.saveSession("alice", session: StoreSamples.session(1))
         #expect(throws: StoreError.self) { try StoreSamples.file(on: other).commit([change], now: .now) }
         isFailing.withLock { $0 = true }
@@ -263,7 +263,9 @@ import Testing
         _ = try first.begin()
         _ = try first.commit([StoreSamples.saveSession("alice", session: StoreSamples.session(1))], now: .now)
         let isFull = Guarded(true)
-        let process = disk.process { step, _, _ in step == .create && isFull.withLock { $0 } ? .fails(ENOSPC) : .done }
+        let process = disk.process { step, _, _ in
+            [.create, .extend].contains(step) && isFull.withLock { $0 } ? .fails(ENOSPC) : .done
+        }
         let store = try Self.store(on: process)
         func names() async -> [String]? {
             await withCheckedContinuation { done in store.readAll { done.resume(returning: $0) } }?.map(\.name)
@@ -289,7 +291,9 @@ import Testing
             [StoreSamples.saveSession("bob", session: StoreSamples.session(2))], now: .now)
         #expect(await names() == ["alice", "bob"])
         let whole = try Data(contentsOf: URL(fileURLWithPath: path))
-        try whole.dropLast().write(to: URL(fileURLWithPath: path))
+        var damaged = whole
+        damaged[whole.count - 1] ^= 1
+        try damaged.write(to: URL(fileURLWithPath: path))
         #expect(await names() == nil)
         try whole.write(to: URL(fileURLWithPath: path))
         #expect(await names() == ["alice", "bob"])

@@ -121,10 +121,10 @@ import Testing
         #expect(Self.error(AESSealing(Self.passphrase), StoreVectors.keySealed) == .otherKind(isPassphrase: false))
         #expect(Self.error(AESSealing(Self.key), StoreVectors.passphraseSealed) == .otherKind(isPassphrase: true))
         var later = StoreVectors.keySealed
-        later[9] = 2
-        #expect(Self.error(AESSealing(Self.key), later) == .newerVersion(2))
+        later[9] = 3
+        #expect(Self.error(AESSealing(Self.key), later) == .newerVersion(3))
         // A later format may be shorter than any of this one.
-        #expect(Self.error(AESSealing(Self.key), Array(later.prefix(40))) == .newerVersion(2))
+        #expect(Self.error(AESSealing(Self.key), Array(later.prefix(40))) == .newerVersion(3))
     }
 
     @Test(

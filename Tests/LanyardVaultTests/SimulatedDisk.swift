@@ -8,7 +8,8 @@ import LanyardVault
 final class SimulatedDisk: Sendable {
     /// A file call.
     enum Step: String, CaseIterable, Sendable {
-        case inspectFolder, read, create, write, sync, rename, syncFolder, overwrite, remove, lock, unlock
+        case inspectFolder, read, create, extend, write, sync, cut, syncFile, rename, syncFolder, overwrite, remove,
+            lock, unlock
     }
 
     /// The outcome of a call.
@@ -111,14 +112,24 @@ final class SimulatedDisk: Sendable {
         let kept = Int.random(in: 0...machine.withLock { $0.changes.count }, using: &generator)
         losePower(keepingChanges: kept) { inode in
             guard inode.bytes != inode.synced else { return inode.synced }
-            switch Int.random(in: 0..<4, using: &generator) {
+            // What is synced stays: bytes are added behind it.
+            let synced = inode.bytes.starts(with: inode.synced) ? inode.synced.count : 0
+            switch Int.random(in: 0..<5, using: &generator) {
             case 0: return inode.synced
             case 1: return inode.bytes
-            case 2: return Array(inode.bytes.prefix(.random(in: 0...inode.bytes.count, using: &generator)))
-            default:
+            case 2: return Array(inode.bytes.prefix(.random(in: synced...inode.bytes.count, using: &generator)))
+            case 3:
                 // The length has reached the disk, but not all blocks have.
-                let kept = Int.random(in: 0...inode.bytes.count, using: &generator)
+                let random = Int.random(in: synced...inode.bytes.count, using: &generator)
+                let kept = max(synced, random / 512 * 512)
                 return inode.bytes.prefix(kept) + [UInt8](repeating: 0, count: inode.bytes.count - kept)
+            default:
+                // Of the sectors some have reached the disk, in no order.
+                var bytes = inode.bytes
+                for sector in stride(from: 0, to: bytes.count, by: 512) where Bool.random(using: &generator) {
+                    for place in max(synced, sector)..<max(synced, min(sector + 512, bytes.count)) { bytes[place] = 0 }
+                }
+                return bytes
             }
         }
     }
@@ -184,6 +195,32 @@ final class SimulatedDisk: Sendable {
         }
         guard let inode else { throw DiskError(EEXIST, "creating a temporary file") }
         return inode
+    }
+
+    /// The file of that name and length.
+    func extend(_ name: String, from offset: Int) throws(DiskError) -> Int {
+        let inode: Int? = machine.withLock { machine in
+            guard let inode = machine.names[name], machine.inodes[inode]?.bytes.count == offset else { return nil }
+            return inode
+        }
+        guard let inode else { throw DiskError(EINVAL, "adding") }
+        return inode
+    }
+
+    func cut(_ name: String, to byteCount: Int) throws(DiskError) {
+        let isDone = machine.withLock { machine in
+            guard let inode = machine.names[name], let bytes = machine.inodes[inode]?.bytes, bytes.count >= byteCount
+            else { return false }
+            let rest = Array(bytes.prefix(byteCount))
+            machine.inodes[inode] = Inode(bytes: rest, synced: rest)
+            return true
+        }
+        guard isDone else { throw DiskError(EINVAL, "cutting") }
+    }
+
+    func syncFile(_ name: String) throws(DiskError) {
+        guard let inode = machine.withLock({ $0.names[name] }) else { throw DiskError(ENOENT, "syncing") }
+        sync(inode)
     }
 
     func write(_ bytes: UnsafeRawBufferPointer, max: Int, to inode: Int) throws(DiskError) -> Int {

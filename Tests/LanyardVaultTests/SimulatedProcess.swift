@@ -29,13 +29,30 @@ final class SimulatedProcess: StoreDisk {
         try call(.inspectFolder, "") { () throws(DiskError) in DiskEntry(.folder, owner: owner, mode: 0o700) }
     }
 
-    func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+    func read(
+        _ name: String, bytesMax: Int, headByteCount: Int, from start: (DiskEntry, [UInt8]) -> Int
+    ) throws(DiskError) -> DiskContent? {
         try call(.read, name) { () throws(DiskError) in
             disk.bytes(of: name).map { bytes in
                 let entry = DiskEntry(.file, owner: owner, mode: 0o600, size: bytes.count)
-                return DiskContent(entry, bytes: bytes.count <= bytesMax ? bytes : nil)
+                guard bytes.count <= bytesMax else { return DiskContent(entry, bytes: nil) }
+                let offset = start(entry, Array(bytes.prefix(headByteCount)))
+                return DiskContent(entry, bytes: Array(bytes.dropFirst(offset)), offset: offset)
             }
         }
+    }
+
+    func extend(_ name: String, from offset: Int) throws(DiskError) -> any DiskWriter {
+        let inode = try call(.extend, name) { () throws(DiskError) in try disk.extend(name, from: offset) }
+        return Draft(of: self, name: name, inode: inode)
+    }
+
+    func cut(_ name: String, to byteCount: Int) throws(DiskError) {
+        try call(.cut, name) { () throws(DiskError) in try disk.cut(name, to: byteCount) }
+    }
+
+    func syncFile(_ name: String) throws(DiskError) {
+        try call(.syncFile, name) { () throws(DiskError) in try disk.syncFile(name) }
     }
 
     func create(_ name: String) throws(DiskError) -> any DiskWriter {

@@ -1,10 +1,13 @@
 import LanyardFoundations
-import LanyardVault
+
+@testable import LanyardVault
 
 /// A cheap replacement for the store's sealing, for runs with millions of writes. It does not encrypt. It distinguishes a wrong key from
 /// damage, as the real one does.
 final class StandInSealing: Sealing {
     private let key: UInt64
+    /// For the salts of files, which are random elsewhere.
+    private let files = Guarded(UInt64.random(in: 0 ..< .max / 2))
 
     init(key: UInt64) { self.key = key }
 
@@ -27,16 +30,31 @@ final class StandInSealing: Sealing {
         return Secret(copying: text)
     }
 
-    private static func append(_ number: UInt64, to bytes: inout [UInt8]) {
+    func newFile() throws(SealingError) -> any FileSeal {
+        StandInFileSeal(
+            key: key,
+            salt: files.withLock { files in
+                files += 1
+                return files
+            })
+    }
+
+    func file(of header: UnsafeRawBufferPointer) throws(SealingError) -> any FileSeal {
+        guard header.count >= LogHeader.byteCount else { throw .damaged("it is truncated") }
+        guard Self.number(header, at: 16) == key else { throw .wrongKey }
+        return StandInFileSeal(key: key, salt: Self.number(header, at: 24))
+    }
+
+    static func append(_ number: UInt64, to bytes: inout [UInt8]) {
         withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
     }
 
-    private static func number(_ bytes: UnsafeRawBufferPointer, at place: Int) -> UInt64 {
+    static func number(_ bytes: UnsafeRawBufferPointer, at place: Int) -> UInt64 {
         UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
     }
 
     /// FNV-1a, eight bytes at a time.
-    private static func sum(_ bytes: UnsafeRawBufferPointer, _ seed: UInt64) -> UInt64 {
+    static func sum(_ bytes: UnsafeRawBufferPointer, _ seed: UInt64) -> UInt64 {
         var sum = 0xcbf2_9ce4_8422_2325 ^ seed
         var place = 0
         while place + 8 <= bytes.count {
@@ -49,5 +67,46 @@ final class StandInSealing: Sealing {
             place += 1
         }
         return sum
+    }
+}
+
+/// The same for a file of format 2.
+final class StandInFileSeal: FileSeal {
+    let header: [UInt8]
+    private let seed: UInt64
+
+    init(key: UInt64, salt: UInt64) {
+        var header = Array("LANYSTOR".utf8) + [0, 2, 1, 0, 0, 0, 0, 0]
+        StandInSealing.append(key, to: &header)
+        StandInSealing.append(salt, to: &header)
+        self.header = header + [UInt8](repeating: 0, count: LogHeader.byteCount - header.count)
+        seed = key ^ (salt << 7)
+    }
+
+    func random() -> [UInt8] { (0..<RecordHeader.randomByteCount).map { _ in .random(in: 0...255) } }
+
+    func check(_ start: [UInt8]) -> [UInt8] {
+        let sum = start.withUnsafeBytes { StandInSealing.sum($0, seed) }
+        var bytes: [UInt8] = []
+        StandInSealing.append(sum, to: &bytes)
+        StandInSealing.append(~sum, to: &bytes)
+        return bytes
+    }
+
+    func seal(_ text: UnsafeRawBufferPointer, nonce: [UInt8], associated: [UInt8], into file: inout [UInt8]) {
+        // No byte of a seal is zero for long, as it may be of a text.
+        file += text.map { $0 ^ 0x5a }
+        file += tag(text, nonce + associated)
+    }
+
+    func open(_ sealed: UnsafeRawBufferPointer, nonce: [UInt8], associated: [UInt8]) -> Secret? {
+        let text = sealed.dropLast(16).map { $0 ^ 0x5a }
+        return text.withUnsafeBytes { text in
+            tag(text, nonce + associated).elementsEqual(sealed.suffix(16)) ? Secret(copying: text) : nil
+        }
+    }
+
+    private func tag(_ text: UnsafeRawBufferPointer, _ rest: [UInt8]) -> [UInt8] {
+        check(Array(text) + rest)
     }
 }

@@ -68,12 +68,17 @@ enum StoreSamples {
     }
 
     /// A store's file on a real disk, sealed with a key of 32 equal bytes.
-    static func file(_ path: String, key: UInt8 = 1) throws -> StoreFile {
+    static func file(_ path: String, key: UInt8 = 1, room: Int = StoreShare.roomBytes) throws -> StoreFile {
         let path = try #require(StorePath(path))
         return StoreFile(
             path, on: try SystemDisk(folder: path.folder, makesFolder: false),
             sealing: AESSealing(StoreSecret(.key, secret([UInt8](repeating: key, count: 32)))),
-            fingerprintKey: fingerprintKey)
+            fingerprintKey: fingerprintKey, roomBytes: room)
+    }
+
+    /// A file of format 1 with these contents, as the release before wrote it.
+    static func format1(_ contents: StoreContents, _ sealing: any Sealing) throws -> [UInt8] {
+        try StoreText.write(contents).withBytes { try sealing.seal($0) }
     }
 
     /// A store's file as a process on a simulated machine sees it.

@@ -45,7 +45,7 @@ import Testing
         var empty = contents
         (empty.users, empty.revocations) = ([], [])
         let text = try StoreText.write(contents).count - StoreText.write(empty).count
-        let counted = StoreShare.bytesByIdentity(contents).values.reduce(0, +)
+        let counted = contents.bytesOfIdentities
         // Without the records the text is of an earlier version, which has no number of metadata.
         #expect((text - 2)...(text + 16 * (contents.users.count + contents.revocations.count)) ~= counted)
     }
@@ -53,7 +53,7 @@ import Testing
     @Test("an identity that fills a store leaves room for the tokens of another one, which rotate")
     func otherIdentity() throws {
         let folder = try TemporaryFolder()
-        let file = try StoreSamples.file(folder.file("sessions"))
+        let file = try StoreSamples.file(folder.file("sessions"), room: 16 << 20)
         let stored = try Self.filled(file)
         #expect(200...245 ~= stored, "\(stored)")
         guard case .stored(let user?) = try file.commit([Self.save("good", "alice", bytes: 30_000)], now: .now)[0]

@@ -156,8 +156,9 @@ import Testing
 
     /// Labels from which keys are derived.
     private static let labels = [
-        "lanyard store key id", "lanyard key id", "lanyard store file key", "lanyard identity mark",
-        "lanyard account mark", "lanyard variant mark", "lanyard used refresh token", "lanyard spent credential",
+        "lanyard store key id", "lanyard key id", "lanyard store file key", "lanyard store record key",
+        "lanyard store check key", "lanyard identity mark", "lanyard account mark", "lanyard variant mark",
+        "lanyard used refresh token", "lanyard spent credential",
     ]
 
     /// Whether the program's name is followed by something else than a command.

@@ -33,7 +33,7 @@ enum SizeExceptions {
         "Lanyard.Program.init": 90,
         "LanyardAdmin.AdminHandler.perform": 89,
         "LanyardAdmin.AdminResponses.write": 79,
-        "LanyardSessionInterface.StoreContents.make": 104,
+        "LanyardSessionInterface.StoreSlice.make": 98,
         "LanyardSessions.SessionLogEvent.message": 86,
         "LanyardSessions.StoredRelation.resolutions": 63,
     ]
@@ -54,6 +54,5 @@ enum SizeExceptions {
         "LanyardSessions/Coordination/SessionCoordinator.swift": 486,
         "LanyardSessions/Service/SessionRunner.swift": 657,
         "LanyardSessions/Service/SessionService.swift": 619,
-        "LanyardVault/StoreFile.swift": 505,
     ]
 }

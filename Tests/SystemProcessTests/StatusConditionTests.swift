@@ -281,7 +281,9 @@ import Testing
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
         let device = try await Device.make(emulator, users: [Device.alice], rotation: "one_use", as: .nobody)
         func permit(_ mode: Int) throws {
-            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: device.storeFolder)
+            let files = FileManager.default
+            try files.setAttributes([.posixPermissions: mode], ofItemAtPath: device.storeFolder)
+            try files.setAttributes([.posixPermissions: mode & 0o600], ofItemAtPath: device.storePath)
         }
         let running = try await device.start()
         try await running.untilReady()

@@ -113,7 +113,7 @@ import Testing
         refused = try await refusal()
         #expect(refused.reason == "store_damaged" && refused.words.contains("it is truncated"))
         other = whole
-        other[9] = 2
+        other[9] = 3
         try other.write(to: URL(filePath: path))
         refused = try await refusal()
         #expect(refused.reason == "store_newer_version" && refused.words.contains("later release"))

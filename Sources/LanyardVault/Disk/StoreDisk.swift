@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// The file calls that the store consists of, in one folder. Each returns when the kernel does. The program may die, or the machine may
 /// lose its power, before and after each of them. A simulated disk does both.
 ///
@@ -11,16 +13,39 @@ package protocol StoreDisk: AnyObject, Sendable {
     /// - Throws: `errno` of a folder that cannot be looked at.
     func inspectFolder() throws(DiskError) -> DiskEntry
 
-    /// A whole file; nil if there is none.
+    /// A file from an offset on; nil if there is none. All is of one file, also if another one takes its name in between.
     ///
+    /// - Parameters:
+    ///   - bytesMax: of the whole file.
+    ///   - headByteCount: so many bytes of the file's start are read first.
+    ///   - start: the offset from which the rest is read, given the entry and the file's start (fewer bytes if the file is shorter). It is
+    ///     not called for a file that is not read. An offset behind the end reads nothing.
     /// - Throws: `errno` of a failed read, such as `EIO`. A file that this process may not open is no error: `DiskContent.openError`.
-    func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent?
+    func read(
+        _ name: String, bytesMax: Int, headByteCount: Int, from start: (DiskEntry, [UInt8]) -> Int
+    ) throws(DiskError) -> DiskContent?
 
     /// Creates an empty file with mode 0600. Fails if there is one.
     ///
     /// - Throws: `EEXIST` if something has the name; `ENOSPC` or `EDQUOT` without room; `EACCES`, `EPERM` or `EROFS` if this process may
     ///   not.
     func create(_ name: String) throws(DiskError) -> any DiskWriter
+
+    /// Opens an existing file to add bytes at its end. Others that read it see some first part of them.
+    ///
+    /// - Parameter offset: the file's length.
+    /// - Throws: `EINVAL` unless it is a regular file of this process's user and of that length.
+    func extend(_ name: String, from offset: Int) throws(DiskError) -> any DiskWriter
+
+    /// Removes what stands behind the first `byteCount` bytes, and syncs the file.
+    ///
+    /// - Throws: `EINVAL` if it is no regular file of this process's user, or a shorter one.
+    func cut(_ name: String, to byteCount: Int) throws(DiskError)
+
+    /// After this the file's bytes outlast a loss of power, those that other processes have written as well.
+    ///
+    /// - Throws: `errno`, such as `EIO`. What the file holds after a loss of power is unknown then.
+    func syncFile(_ name: String) throws(DiskError)
 
     /// Replaces `other`, if it exists, in one step. Outlasts a loss of power only after `syncFolder`.
     ///
@@ -49,6 +74,15 @@ package protocol StoreDisk: AnyObject, Sendable {
     /// - Returns: nil if a holder in this process or another excludes this one.
     /// - Throws: `EINVAL` if no regular file has the name; `errno` if the file cannot be created or opened.
     func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)?
+}
+
+extension StoreDisk {
+    /// A whole file; nil if there is none.
+    ///
+    /// - Throws: as for a part.
+    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+        try read(name, bytesMax: bytesMax, headByteCount: 0) { _, _ in 0 }
+    }
 }
 
 /// Which other holders a lock permits.
@@ -91,12 +125,28 @@ package struct DiskEntry: Equatable, Sendable {
     package var mode: UInt32
     /// In bytes.
     package var size: Int
+    /// Which file it is, and when its bytes were written last; nil: unknown.
+    package var version: Version?
 
-    package init(_ kind: Kind, owner: UInt32, mode: UInt32, size: Int = 0) {
+    /// The same version of the same file has the same bytes, once its time has passed.
+    package struct Version: Equatable, Sendable {
+        /// The inode's number.
+        package var inode: UInt64
+        /// By the clock of the file system, which may count in steps of some milliseconds.
+        package var writtenAt: WallTime
+
+        package init(inode: UInt64, writtenAt: WallTime) {
+            self.inode = inode
+            self.writtenAt = writtenAt
+        }
+    }
+
+    package init(_ kind: Kind, owner: UInt32, mode: UInt32, size: Int = 0, version: Version? = nil) {
         self.kind = kind
         self.owner = owner
         self.mode = mode
         self.size = size
+        self.version = version
     }
 }
 
@@ -104,14 +154,18 @@ package struct DiskEntry: Equatable, Sendable {
 package struct DiskContent: Equatable, Sendable {
     /// What the file is.
     package var entry: DiskEntry
-    /// nil: not read, because it is not a regular file or is too large, or because of `openError`. Sealed bytes are not secret.
+    /// From `offset` on; nil: not read, because it is not a regular file or is too large, or because of `openError`. Sealed bytes are not
+    /// secret.
     package var bytes: [UInt8]?
+    /// Of the first of `bytes`.
+    package var offset: Int
     /// `errno` of an `open` that was refused to this process.
     package var openError: CInt?
 
-    package init(_ entry: DiskEntry, bytes: [UInt8]?, openError: CInt? = nil) {
+    package init(_ entry: DiskEntry, bytes: [UInt8]?, offset: Int = 0, openError: CInt? = nil) {
         self.entry = entry
         self.bytes = bytes
+        self.offset = offset
         self.openError = openError
     }
 }

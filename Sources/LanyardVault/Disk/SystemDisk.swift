@@ -54,7 +54,9 @@ package final class SystemDisk: StoreDisk {
         }
     }
 
-    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+    package func read(
+        _ name: String, bytesMax: Int, headByteCount: Int, from start: (DiskEntry, [UInt8]) -> Int
+    ) throws(DiskError) -> DiskContent? {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
         let raw = Self.opened { openat(folder.raw, name, flags) }
@@ -73,7 +75,26 @@ package final class SystemDisk: StoreDisk {
         let entry = Self.entry(status)
         guard entry.kind == .file, entry.size <= bytesMax else { return DiskContent(entry, bytes: nil) }
         // Fewer bytes if the file has become shorter since.
-        return DiskContent(entry, bytes: try file.read(upTo: entry.size) { DiskError($0, "reading") })
+        let head = headByteCount == 0 ? [] : try Self.read(file, from: 0, upTo: min(headByteCount, entry.size))
+        let offset = start(entry, head)
+        let bytes = try Self.read(file, from: offset, upTo: max(0, entry.size - offset))
+        return DiskContent(entry, bytes: bytes, offset: offset)
+    }
+
+    private static func read(
+        _ file: borrowing OwnedDescriptor, from offset: Int, upTo byteCount: Int
+    ) throws(DiskError) -> [UInt8] {
+        let raw = file.raw
+        var code: CInt = 0
+        let bytes = [UInt8](unsafeUninitializedCapacity: byteCount) { room, filled in
+            while filled < byteCount {
+                let count = pread(raw, room.baseAddress! + filled, byteCount - filled, off_t(offset + filled))
+                if count == 0 { return }
+                if count > 0 { filled += count } else if errno != EINTR { return code = errno }
+            }
+        }
+        guard code == 0 else { throw DiskError(code, "reading") }
+        return bytes
     }
 
     package func create(_ name: String) throws(DiskError) -> any DiskWriter {
@@ -87,6 +108,30 @@ package final class SystemDisk: StoreDisk {
         return SystemDiskWriter(file)
     }
 
+    package func extend(_ name: String, from offset: Int) throws(DiskError) -> any DiskWriter {
+        var status = stat()
+        let file = try openedForWriting(name, &status, "adding to \(name)")
+        guard Int(status.st_size) == offset, lseek(file.raw, off_t(offset), SEEK_SET) == off_t(offset) else {
+            throw DiskError(EINVAL, "adding to \(name)")
+        }
+        return SystemDiskWriter(file)
+    }
+
+    package func cut(_ name: String, to byteCount: Int) throws(DiskError) {
+        let doing = "cutting \(name)"
+        var status = stat()
+        let file = try openedForWriting(name, &status, doing)
+        guard byteCount >= 0, byteCount <= Int(status.st_size) else { throw DiskError(EINVAL, doing) }
+        _ = try Self.retryingInterrupted(doing) { ftruncate(file.raw, off_t(byteCount)) }
+        _ = try Self.retryingInterrupted(doing) { fsync(file.raw) }
+    }
+
+    package func syncFile(_ name: String) throws(DiskError) {
+        var status = stat()
+        let file = try openedForWriting(name, &status, "syncing \(name)")
+        _ = try Self.retryingInterrupted("syncing \(name)") { fdatasync(file.raw) }
+    }
+
     package func rename(_ name: String, to other: String) throws(DiskError) {
         _ = try Self.retryingInterrupted("renaming") { renameat(folder.raw, name, folder.raw, other) }
     }
@@ -97,14 +142,9 @@ package final class SystemDisk: StoreDisk {
 
     package func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
         let doing = "overwriting a part of \(name)"
-        let flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
-        let raw = try Self.retryingInterrupted(doing) { Self.opened { openat(folder.raw, name, flags) } }
-        let file = OwnedDescriptor(taking: raw)
         var status = stat()
-        guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, doing) }
-        guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == owner, offset >= 0,
-            offset + bytes.count <= Int(status.st_size)
-        else { throw DiskError(EINVAL, doing) }
+        let file = try openedForWriting(name, &status, doing)
+        guard offset >= 0, offset + bytes.count <= Int(status.st_size) else { throw DiskError(EINVAL, doing) }
         var done = 0
         while done < bytes.count {
             let count = bytes.withUnsafeBytes { all in
@@ -115,6 +155,18 @@ package final class SystemDisk: StoreDisk {
             if count > 0 { done += count } else if errno != EINTR { throw DiskError(errno, doing) }
         }
         _ = try Self.retryingInterrupted(doing) { fdatasync(file.raw) }
+    }
+
+    /// A regular file of this process's user.
+    private func openedForWriting(
+        _ name: String, _ status: inout stat, _ doing: String
+    ) throws(DiskError) -> OwnedDescriptor {
+        let flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+        let raw = try Self.retryingInterrupted(doing) { Self.opened { openat(folder.raw, name, flags) } }
+        let file = OwnedDescriptor(taking: raw)
+        guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, doing) }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == owner else { throw DiskError(EINVAL, doing) }
+        return file
     }
 
     package func remove(_ name: String) throws(DiskError) {
@@ -186,7 +238,11 @@ package final class SystemDisk: StoreDisk {
             case S_IFLNK: .link
             default: .other
             }
-        return DiskEntry(kind, owner: status.st_uid, mode: status.st_mode & 0o7777, size: Int(status.st_size))
+        let written = WallTime(
+            nanoseconds: Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec))
+        return DiskEntry(
+            kind, owner: status.st_uid, mode: status.st_mode & 0o7777, size: Int(status.st_size),
+            version: DiskEntry.Version(inode: UInt64(status.st_ino), writtenAt: written))
     }
 }
 

@@ -1,4 +1,4 @@
-/// The unencrypted start of a sealed file, which the seal authenticates (docs/reference/store.md has it byte by byte). Integers are
+/// The unencrypted start of a sealed file, which the seal authenticates (docs/reference/store-format.md has it byte by byte). Integers are
 /// big-endian.
 struct SealHeader: Equatable {
     /// How a passphrase becomes a key (RFC 7914).
@@ -27,12 +27,12 @@ struct SealHeader: Equatable {
     static let saltByteCount = 32
     static let nonceByteCount = 12
 
-    private static let versionOffset = 8
-    private static let kindOffset = 10
+    static let versionOffset = 8
+    static let kindOffset = 10
     private static let scryptOffset = 12
-    private static let keyIDOffset = 32
-    private static let saltOffset = 40
-    private static let nonceOffset = 72
+    static let keyIDOffset = 32
+    static let saltOffset = 40
+    static let nonceOffset = 72
     private static let countOffset = 84
 
     /// nil: the secret is a key.
@@ -62,7 +62,7 @@ struct SealHeader: Equatable {
         }
         guard file.count >= Self.kindOffset else { throw .damaged(Self.truncated) }
         let version = Int(file[Self.versionOffset]) << 8 | Int(file[Self.versionOffset + 1])
-        guard version <= Self.version else { throw .newerVersion(version) }
+        guard version <= LogHeader.version else { throw .newerVersion(version) }
         guard version == Self.version else { throw .damaged(Self.notAsWritten) }
         guard file.count >= Self.byteCount + Self.tagByteCount else { throw .damaged(Self.truncated) }
         textByteCount = (0..<4).reduce(0) { $0 << 8 | Int(file[Self.countOffset + $1]) }
@@ -78,7 +78,8 @@ struct SealHeader: Equatable {
     static let truncated = "it is truncated"
     static let notAsWritten = "it is not as it was written"
 
-    private static func scrypt(of file: UnsafeRawBufferPointer) throws(SealingError) -> Scrypt? {
+    /// What both formats say of the key.
+    static func scrypt(of file: UnsafeRawBufferPointer) throws(SealingError) -> Scrypt? {
         let field = file[scryptOffset..<keyIDOffset]
         guard file[kindOffset + 1] == 0 else { throw .damaged(notAsWritten) }
         switch file[kindOffset] {
@@ -100,15 +101,20 @@ struct SealHeader: Equatable {
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.byteCount + textByteCount + Self.tagByteCount)
-        bytes += UnsafeBufferPointer(start: Self.magic.utf8Start, count: Self.magic.utf8CodeUnitCount)
-        bytes += [0, UInt8(Self.version), scrypt == nil ? 1 : 2, 0]
+        bytes += Self.start(of: Self.version, scrypt) + keyID + salt + nonce
+        bytes += stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: textByteCount >> $0) }
+        return bytes
+    }
+
+    /// The bytes before the key id, which both formats have.
+    static func start(of version: Int, _ scrypt: Scrypt?) -> [UInt8] {
+        var bytes = Array(UnsafeBufferPointer(start: magic.utf8Start, count: magic.utf8CodeUnitCount))
+        bytes += [0, UInt8(version), scrypt == nil ? 1 : 2, 0]
         if let scrypt {
             bytes += [scrypt.costLog2, scrypt.blockSize, scrypt.parallelism, 0] + scrypt.salt
         } else {
-            bytes += [UInt8](repeating: 0, count: Self.keyIDOffset - Self.scryptOffset)
+            bytes += [UInt8](repeating: 0, count: keyIDOffset - scryptOffset)
         }
-        bytes += keyID + salt + nonce
-        bytes += stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: textByteCount >> $0) }
         return bytes
     }
 }

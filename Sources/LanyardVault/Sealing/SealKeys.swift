@@ -11,6 +11,8 @@ enum SealKeys {
     private static let keyIDSalt = Array("lanyard store key id".utf8)
     private static let keyIDLabel = Array("lanyard key id".utf8)
     private static let fileKeyLabel = Array("lanyard store file key".utf8)
+    private static let recordKeyLabel = Array("lanyard store record key".utf8)
+    private static let checkKeyLabel = Array("lanyard store check key".utf8)
 
     /// Identifies a key and reveals nothing else about it. GCM alone could not distinguish a wrong key from a damaged file.
     static func keyID(of secret: Secret) throws(SealingError) -> [UInt8] {
@@ -22,6 +24,16 @@ enum SealKeys {
     /// The key of one file. `salt` is new on each write, so no nonce is used twice under one key.
     static func fileKey(of secret: Secret, salt: [UInt8]) throws(SealingError) -> Secret {
         try derive(from: secret, salt: salt, label: fileKeyLabel)
+    }
+
+    /// The keys of one file of format 2: of its records, and of the checks of their headers.
+    static func recordKeys(
+        of secret: Secret, salt: [UInt8]
+    ) throws(SealingError) -> (records: Secret, checks: Secret) {
+        (
+            try derive(from: secret, salt: salt, label: recordKeyLabel),
+            try derive(from: secret, salt: salt, label: checkKeyLabel)
+        )
     }
 
     /// HKDF for an output of one block: T(1) = HMAC(HMAC(salt, secret), label | 0x01).

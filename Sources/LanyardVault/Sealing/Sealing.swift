@@ -2,9 +2,9 @@ import COpenSSL
 import Glibc
 import LanyardFoundations
 
-/// Turns the store's text into a file that can be read or changed only with the key.
+/// Turns the store's text into files that can be read or changed only with the key.
 package protocol Sealing: AnyObject, Sendable {
-    /// The sealed form, which differs with every call. It is not secret.
+    /// The sealed form of a whole text (format 1), which differs with every call. It is not secret.
     ///
     /// - Throws: `failed`: the machine lacks memory or random bytes.
     func seal(_ text: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8]
@@ -14,6 +14,16 @@ package protocol Sealing: AnyObject, Sendable {
     /// - Throws: `wrongKey` or `otherKind` if the configured key is at fault; `damaged`, `newerVersion` or `unfit` if the bytes are;
     ///   `failed` if the machine is.
     func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret
+
+    /// The seal of a new file of format 2, with a key of its own.
+    ///
+    /// - Throws: `failed`: the machine lacks memory or random bytes.
+    func newFile() throws(SealingError) -> any FileSeal
+
+    /// The seal of the file of format 2 that begins with these `LogHeader.byteCount` bytes.
+    ///
+    /// - Throws: as `open` does.
+    func file(of header: UnsafeRawBufferPointer) throws(SealingError) -> any FileSeal
 }
 
 /// Why bytes cannot be sealed or opened. A type of its own, because bytes have no path: `StoreError` adds it with the
@@ -68,25 +78,41 @@ package final class AESSealing: Sealing {
             nonce: try fresh(SealHeader.nonceByteCount), textByteCount: text.count)
         var file = header.bytes
         try SealCipher().encrypt(
-            text, key: try SealKeys.fileKey(of: key, salt: header.salt), nonce: header.nonce, into: &file)
+            text, key: try SealKeys.fileKey(of: key, salt: header.salt), nonce: header.nonce, associated: header.bytes,
+            into: &file)
         return file
     }
 
     package func open(_ sealed: UnsafeRawBufferPointer) throws(SealingError) -> Secret {
         let header = try SealHeader(of: sealed)
-        let key = try key(for: header)
+        let key = try key(for: header.scrypt)
         guard try SealKeys.keyID(of: key) == header.keyID else { throw .wrongKey }
         let text = try SealCipher().decrypt(
-            sealed, header: SealHeader.byteCount, key: try SealKeys.fileKey(of: key, salt: header.salt),
-            nonce: header.nonce)
+            UnsafeRawBufferPointer(rebasing: sealed[SealHeader.byteCount...]),
+            key: try SealKeys.fileKey(of: key, salt: header.salt), nonce: header.nonce,
+            associated: Array(sealed[..<SealHeader.byteCount]))
         guard let text else { throw .damaged(SealHeader.notAsWritten) }
         return text
     }
 
+    package func newFile() throws(SealingError) -> any FileSeal {
+        let (key, scrypt) = try keyForWriting()
+        let header = LogHeader(
+            scrypt: scrypt, keyID: try SealKeys.keyID(of: key), salt: try fresh(SealHeader.saltByteCount))
+        return try AESFileSeal(header.bytes, of: key, salt: header.salt, entropy: entropy)
+    }
+
+    package func file(of bytes: UnsafeRawBufferPointer) throws(SealingError) -> any FileSeal {
+        let header = try LogHeader(of: bytes)
+        let key = try key(for: header.scrypt)
+        guard try SealKeys.keyID(of: key) == header.keyID else { throw .wrongKey }
+        return try AESFileSeal(header.bytes, of: key, salt: header.salt, entropy: entropy)
+    }
+
     // MARK: Keys
 
-    private func key(for header: SealHeader) throws(SealingError) -> Secret {
-        switch (secret.kind, header.scrypt) {
+    private func key(for scrypt: SealHeader.Scrypt?) throws(SealingError) -> Secret {
+        switch (secret.kind, scrypt) {
         case (.key, nil): return secret.secret
         case (.passphrase, let scrypt?): return try stretch(scrypt)
         case (.key, _?): throw .otherKind(isPassphrase: true)
@@ -120,7 +146,7 @@ package final class AESSealing: Sealing {
     }
 }
 
-/// AES-256-GCM over one text with one header, by OpenSSL's context of that name.
+/// AES-256-GCM over one text with associated data, by OpenSSL's context of that name.
 struct SealCipher: ~Copyable {
     private let context: OpaquePointer
 
@@ -131,9 +157,9 @@ struct SealCipher: ~Copyable {
 
     deinit { EVP_CIPHER_CTX_free(context) }
 
-    /// Appends the ciphertext of `text` and the tag to `file`, which holds the header.
+    /// Appends the ciphertext of `text` and the tag to `file`.
     func encrypt(
-        _ text: UnsafeRawBufferPointer, key: Secret, nonce: [UInt8], into file: inout [UInt8]
+        _ text: UnsafeRawBufferPointer, key: Secret, nonce: [UInt8], associated: [UInt8], into file: inout [UInt8]
     ) throws(SealingError) {
         ERR_clear_error()
         let header = file.count
@@ -142,7 +168,7 @@ struct SealCipher: ~Copyable {
             let out = room.baseAddress!.assumingMemoryBound(to: UInt8.self)
             var count: CInt = 0
             return key.withBytes { EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, Self.bytes($0), nonce) } == 1
-                && EVP_EncryptUpdate(context, nil, &count, out, CInt(header)) == 1
+                && EVP_EncryptUpdate(context, nil, &count, associated, CInt(associated.count)) == 1
                 && EVP_EncryptUpdate(context, out + header, &count, Self.bytes(text), CInt(text.count)) == 1
                 && Int(count) == text.count && EVP_EncryptFinal_ex(context, out + header + text.count, &count) == 1
                 && EVP_CIPHER_CTX_ctrl(
@@ -151,23 +177,23 @@ struct SealCipher: ~Copyable {
         guard isDone else { throw .failed("AES-256-GCM") }
     }
 
-    /// The text of a whole file with a header of `header` bytes; nil if the tag does not match. The text is not used before that check.
+    /// The text of a ciphertext with its tag; nil if the tag does not match. The text is not used before that check.
     func decrypt(
-        _ file: UnsafeRawBufferPointer, header: Int, key: Secret, nonce: [UInt8]
+        _ sealed: UnsafeRawBufferPointer, key: Secret, nonce: [UInt8], associated: [UInt8]
     ) throws(SealingError) -> Secret? {
         ERR_clear_error()
-        let count = file.count - header - SealHeader.tagByteCount
-        let bytes = Self.bytes(file)
+        let count = sealed.count - SealHeader.tagByteCount
+        let bytes = Self.bytes(sealed)
         // GCM takes the tag through a mutable pointer.
-        var tag = Array(file[(header + count)...])
+        var tag = Array(sealed[count...])
         var isWhole = false
         let text = try Secret(capacity: count) { room throws(SealingError) in
             var written: CInt = 0
             let out = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
             let isReady =
                 key.withBytes { EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, Self.bytes($0), nonce) } == 1
-                && EVP_DecryptUpdate(context, nil, &written, bytes, CInt(header)) == 1
-                && EVP_DecryptUpdate(context, out, &written, bytes + header, CInt(count)) == 1
+                && EVP_DecryptUpdate(context, nil, &written, associated, CInt(associated.count)) == 1
+                && EVP_DecryptUpdate(context, out, &written, bytes, CInt(count)) == 1
                 && Int(written) == count
                 && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, CInt(tag.count), &tag) == 1
             guard isReady else { throw .failed("AES-256-GCM") }

@@ -2,14 +2,17 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/reference/store.md has them one by one).
+/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/reference/store-format.md has them one by one).
 ///
 /// Each contents has exactly one text. The reader accepts nothing else, is linear in the text and never traps, for any bytes. A secret is
 /// copied only from wiped block to wiped block.
 package enum StoreText {
-    /// Bytes of the text: about ten thousand users.
-    package static let bytesMax = StoreShare.roomBytes
-    /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
+    /// Bytes of a whole text: about ten thousand users. Format 2 has no such limit.
+    package static let bytesMax = 16 << 20
+    /// The version of the records of format 2.
+    static let recordVersion = 8
+    /// The newest version of a whole text that is read. Version 1 is written, or a later one if a value needs a field that those before
+    /// lack.
     static let version = 7
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
@@ -37,7 +40,7 @@ package enum StoreText {
         var writer = StoreTextWriter()
         try writer.write(contents)
         let text = writer.finish()
-        guard text.count <= bytesMax else { throw .tooLarge("the store is full: 16 MiB") }
+        guard text.count <= bytesMax else { throw .tooLarge("format 1 holds 16 MiB, and this is more") }
         do throws(FormatError) {
             _ = try text.withBytes { bytes throws(FormatError) in try read(bytes) }
         } catch {

@@ -8,38 +8,53 @@ struct StoreTextReader: ~Copyable {
     private var offset = 0
     private var version = 0
 
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+    /// - Parameter version: of the text; 0: the text says it.
+    init(_ bytes: UnsafeRawBufferPointer, version: Int = 0) {
+        self.bytes = bytes
+        self.version = version
+    }
 
     mutating func read() throws(StoreText.FormatError) -> StoreContents {
         version = Int(try integer(UInt16.self))
         guard version <= StoreText.version else { throw .newerVersion(version) }
         guard version >= 1, bytes.count <= StoreText.bytesMax else { throw malformed }
         let writes = try integer(UInt64.self)
-        var contents = StoreContents(fingerprintKey: Secret(copying: try nextBytes(StoreText.fingerprintKeyByteCount)))
+        var contents = StoreContents(fingerprintKey: try fingerprintKey())
         contents.writes = writes
         var names: Set<String> = []
+        var users: [StoredUser] = []
         for _ in 0..<(try integer(UInt16.self)) {
             let user = try self.user()
             guard names.insert(user.name).inserted else { throw malformed }
-            contents.users.append(user)
+            users.append(user)
         }
+        contents.users = users
         contents.active = try active()
-        for _ in 0..<(try integer(UInt16.self)) {
-            contents.revocations.append(try revocation())
-        }
-        if version >= 5 {
-            for _ in 0..<(try integer(UInt16.self)) {
-                let metadata = try metadata()
-                guard !contents.metadata.contains(where: { $0.isOfSameServer(as: metadata) }) else { throw malformed }
-                contents.metadata.append(metadata)
-            }
-        }
+        var revocations: [StoredRevocation] = []
+        for _ in 0..<(try integer(UInt16.self)) { revocations.append(try revocation()) }
+        contents.revocations = revocations
+        if version >= 5 { contents.metadata = try allMetadata() }
         // Contents are always written in the first version that can hold them.
         guard offset == bytes.count, version == StoreText.version(for: contents) else { throw malformed }
         return contents
     }
 
-    private mutating func revocation() throws(StoreText.FormatError) -> StoredRevocation {
+    mutating func fingerprintKey() throws(StoreText.FormatError) -> Secret {
+        Secret(copying: try nextBytes(StoreText.fingerprintKeyByteCount))
+    }
+
+    /// One for each server.
+    mutating func allMetadata() throws(StoreText.FormatError) -> [StoredMetadata] {
+        var all: [StoredMetadata] = []
+        for _ in 0..<(try integer(UInt16.self)) {
+            let metadata = try metadata()
+            guard !all.contains(where: { $0.isOfSameServer(as: metadata) }) else { throw malformed }
+            all.append(metadata)
+        }
+        return all
+    }
+
+    mutating func revocation() throws(StoreText.FormatError) -> StoredRevocation {
         let flags = StoreText.RevocationFlags(rawValue: version == 1 ? 0 : try integer(UInt8.self))
         guard flags.isSubset(of: version < 6 ? .second : version == 6 ? .sixth : .all) else { throw malformed }
         var revocation = StoredRevocation(
@@ -76,7 +91,7 @@ struct StoreTextReader: ~Copyable {
         IdentityFingerprint(bytes: Array(try nextBytes(StoreText.identityFingerprintByteCount)))
     }
 
-    private mutating func user() throws(StoreText.FormatError) -> StoredUser {
+    mutating func user() throws(StoreText.FormatError) -> StoredUser {
         let flags = StoreText.UserFlags(rawValue: try integer(UInt16.self))
         guard flags.isSubset(of: .all(of: version)) else { throw malformed }
         guard flags.contains(.refused) || flags.isDisjoint(with: [.refusedCode, .clientTries]) else { throw malformed }
@@ -202,7 +217,7 @@ struct StoreTextReader: ~Copyable {
         return StoredIntent(kind: kind == 1 ? .login : .refresh, at: at, tries: Int(try integer(UInt16.self)))
     }
 
-    private mutating func active() throws(StoreText.FormatError) -> StoreContents.ActiveChoice? {
+    mutating func active() throws(StoreText.FormatError) -> StoreContents.ActiveChoice? {
         let flags = StoreText.ActiveFlags(rawValue: try integer(UInt8.self))
         guard flags.isSubset(of: .all), flags.isEmpty || flags.contains(.isChosen) else { throw malformed }
         guard flags.contains(.isChosen) else { return nil }
@@ -212,7 +227,9 @@ struct StoreTextReader: ~Copyable {
 
     // MARK: Values
 
-    private var malformed: StoreText.FormatError { .malformed(at: offset) }
+    var isAtEnd: Bool { offset == bytes.count }
+
+    var malformed: StoreText.FormatError { .malformed(at: offset) }
 
     /// The next bytes, lent.
     private mutating func nextBytes(_ count: Int) throws(StoreText.FormatError) -> UnsafeRawBufferPointer {
@@ -221,7 +238,7 @@ struct StoreTextReader: ~Copyable {
         return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
     }
 
-    private mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.FormatError) -> Value {
+    mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws(StoreText.FormatError) -> Value {
         try nextBytes(MemoryLayout<Value>.size).reduce(0) { $0 << 8 | Value(truncatingIfNeeded: $1) }
     }
 
@@ -236,7 +253,7 @@ struct StoreTextReader: ~Copyable {
         return text
     }
 
-    private mutating func name() throws(StoreText.FormatError) -> String {
+    mutating func name() throws(StoreText.FormatError) -> String {
         let text = try text()
         guard ConfiguredName.isValid(text) else { throw malformed }
         return text

@@ -6,16 +6,16 @@ import LanyardSettings
 struct StoreTextWriter: ~Copyable {
     private var bytes = SecretBuffer(capacity: 4096)
 
+    /// Bytes so far.
+    var byteCount: Int { bytes.count }
+
     consuming func finish() -> Secret { bytes.seal() }
 
     mutating func write(_ contents: StoreContents) throws(StoreText.FormatError) {
         let version = StoreText.version(for: contents)
         integer(UInt16(version))
         integer(contents.writes)
-        guard contents.fingerprintKey.count == StoreText.fingerprintKeyByteCount else {
-            throw .tooLarge("its fingerprint key")
-        }
-        contents.fingerprintKey.withBytes { bytes.append($0) }
+        try write(fingerprintKey: contents.fingerprintKey)
         try count(contents.users.count, "users")
         for user in contents.users { try write(user) }
         try write(contents.active)
@@ -28,7 +28,12 @@ struct StoreTextWriter: ~Copyable {
         for metadata in contents.metadata { try write(metadata) }
     }
 
-    private mutating func write(_ revocation: StoredRevocation, _ version: Int) throws(StoreText.FormatError) {
+    mutating func write(fingerprintKey key: Secret) throws(StoreText.FormatError) {
+        guard key.count == StoreText.fingerprintKeyByteCount else { throw .tooLarge("its fingerprint key") }
+        key.withBytes { bytes.append($0) }
+    }
+
+    mutating func write(_ revocation: StoredRevocation, _ version: Int) throws(StoreText.FormatError) {
         var flags: StoreText.RevocationFlags = []
         if revocation.fingerprint != nil { flags.insert(.identityFingerprint) }
         if revocation.kind == .accessToken { flags.insert(.accessToken) }
@@ -40,7 +45,7 @@ struct StoreTextWriter: ~Copyable {
         try write(revocation.fingerprint)
     }
 
-    private mutating func write(_ metadata: StoredMetadata) throws(StoreText.FormatError) {
+    mutating func write(_ metadata: StoredMetadata) throws(StoreText.FormatError) {
         var flags: StoreText.MetadataFlags = []
         if metadata.requiresPushedAuthorization { flags.insert(.requiresPushedAuthorization) }
         if metadata.sendsIssuer { flags.insert(.sendsIssuer) }
@@ -58,7 +63,7 @@ struct StoreTextWriter: ~Copyable {
         for (_, path) in named { try text(endpoints[keyPath: path] ?? "") }
     }
 
-    private mutating func write(_ user: StoredUser) throws(StoreText.FormatError) {
+    mutating func write(_ user: StoredUser) throws(StoreText.FormatError) {
         var flags: StoreText.UserFlags = []
         if user.isAdded { flags.insert(.isAdded) }
         if user.isLoggedOut { flags.insert(.isLoggedOut) }
@@ -173,7 +178,7 @@ struct StoreTextWriter: ~Copyable {
         integer(UInt64(bitPattern: token.lifetime.nanoseconds))
     }
 
-    private mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.FormatError) {
+    mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.FormatError) {
         var flags: StoreText.ActiveFlags = []
         if active != nil { flags.insert(.isChosen) }
         if active?.user != nil { flags.insert(.user) }
@@ -185,18 +190,20 @@ struct StoreTextWriter: ~Copyable {
 
     // MARK: Values
 
-    private mutating func integer(_ value: some FixedWidthInteger) {
+    mutating func byte(_ value: UInt8) { bytes.append(value) }
+
+    mutating func integer(_ value: some FixedWidthInteger) {
         withUnsafeBytes(of: value.bigEndian) { bytes.append($0) }
     }
 
     private mutating func time(_ time: WallTime) { integer(UInt64(bitPattern: time.nanoseconds)) }
 
-    private mutating func count(_ count: Int, _ what: String) throws(StoreText.FormatError) {
+    mutating func count(_ count: Int, _ what: String) throws(StoreText.FormatError) {
         guard let short = UInt16(exactly: count) else { throw .tooLarge("more than 65,535 \(what)") }
         integer(short)
     }
 
-    private mutating func text(_ text: String) throws(StoreText.FormatError) {
+    mutating func text(_ text: String) throws(StoreText.FormatError) {
         guard text.utf8.count <= StoreText.textBytesMax else { throw .tooLarge("a text of \(text.utf8.count) bytes") }
         integer(UInt16(text.utf8.count))
         bytes.append(text)

@@ -3,8 +3,8 @@ import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardVault
 
-/// Holds the readers of the store to their promises: there is one text for each contents, no text continues another, and whatever lies on
-/// the disk is no seal of ours.
+/// Holds the readers of the store to their promises: there is one text for each contents, no text continues another, a record of format 2
+/// that is read can be written again, and whatever lies on the disk is no seal of ours.
 final class StoreFuzz: FuzzTarget {
     private static let bytesMax = 64 << 10
 
@@ -34,6 +34,7 @@ final class StoreFuzz: FuzzTarget {
         default: throw BrokenPromise("a text is taken or not by where it stands")
         }
         try checkCuts(bytes, isText: (try? atStart.get()) != nil)
+        try checkRecord(bytes)
         try checkSeal(bytes)
     }
 
@@ -62,8 +63,41 @@ final class StoreFuzz: FuzzTarget {
         }
     }
 
+    /// What a record of format 2 says can be said again, and means the same.
+    private func checkRecord(_ bytes: Bytes) throws(BrokenPromise) {
+        guard let items = items(UnsafeRawBufferPointer(endRoom.atEnd(bytes))) else { return }
+        var edits: [StoreDelta.Edit] = []
+        for item in items { if case .edit(let edit) = item { edits.append(edit) } }
+        guard edits.count == items.count, !edits.isEmpty else { return }
+        let again = (try? StoreRecordText.text(of: edits)).flatMap { text in text.withBytes { self.items($0) } }
+        try BrokenPromise.unless(again == items, "a record written anew says something else")
+    }
+
+    private func items(_ bytes: UnsafeRawBufferPointer) -> [StoreRecordText.Item]? {
+        var items: [StoreRecordText.Item] = []
+        do throws(StoreText.FormatError) {
+            try StoreRecordText.read(bytes) { items.append($0) }
+            return items
+        } catch {
+            return nil
+        }
+    }
+
+    /// The corpus holds a file of format 2 that this key has sealed. Without its end it lacks its last write, or does not open.
+    private func checkLog(_ file: [UInt8]) throws(BrokenPromise) {
+        guard let contents = try? StoreFile.contents(of: file, sealing: sealing), file.starts(with: Self.log) else {
+            return
+        }
+        let cut = try? StoreFile.contents(of: file.dropLast(), sealing: sealing)
+        try BrokenPromise.unless(
+            cut == nil || cut?.writes == contents.writes - 1 || cut == contents, "a cut changes what was stored before")
+    }
+
+    private static let log = Array("LANYSTOR".utf8) + [0, 2]
+
     /// The corpus holds a file that this key has sealed; what is cut off from it does not open.
     private func checkSeal(_ bytes: Bytes) throws(BrokenPromise) {
+        try checkLog(Array(UnsafeRawBufferPointer(bytes)))
         guard (try? sealing.open(UnsafeRawBufferPointer(endRoom.atEnd(bytes)))) != nil else { return }
         let cut = endRoom.atEnd(bytes[run: 0..<(bytes.count - 1)])
         try BrokenPromise.unless((try? sealing.open(UnsafeRawBufferPointer(cut))) == nil, "a truncated file was opened")

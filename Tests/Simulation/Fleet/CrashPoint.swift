@@ -30,6 +30,7 @@ package struct CrashPoint: Hashable, Sendable {
 
     package enum Call: Int, CaseIterable, Sendable {
         case inspect, read, create, write, synchronize, rename, synchronizeFolder, unlink, lock, unlock, overwrite
+        case extend, cut, synchronizeAgain
         /// No disk call.
         case none
     }

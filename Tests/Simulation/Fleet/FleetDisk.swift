@@ -60,11 +60,36 @@ package final class FleetDisk {
         return file
     }
 
+    /// The file of that name and length, to add bytes to it.
+    func extend(_ name: String, from offset: Int) throws(DiskError) -> File {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard let file = names[name], file.bytes.count == offset else { throw DiskError(EINVAL, "simulating") }
+        return file
+    }
+
+    /// Removes what is behind so many bytes, durably.
+    func cut(_ name: String, to byteCount: Int) throws(DiskError) {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard !failsToSynchronize else { throw DiskError(EIO, "simulating") }
+        guard let file = names[name], file.bytes.count >= byteCount else { throw DiskError(EINVAL, "simulating") }
+        file.bytes.removeLast(file.bytes.count - byteCount)
+        file.durable = file.bytes
+        version += 1
+        durableVersion += 1
+    }
+
+    /// What any process has written to the file of that name.
+    func synchronize(_ name: String) throws(DiskError) {
+        guard let file = names[name] else { throw DiskError(ENOENT, "simulating") }
+        try synchronize(file)
+    }
+
     /// Appends as much as there is room for.
     func write(_ bytes: UnsafeRawBufferPointer, to file: File) throws(DiskError) -> Int {
         guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
         guard !isFull else { throw DiskError(ENOSPC, "simulating") }
         file.bytes.append(contentsOf: bytes.prefix(writeMost))
+        version += 1
         return min(bytes.count, writeMost)
     }
 
@@ -170,12 +195,14 @@ package final class FleetDisk {
 
     private func tear(_ file: File, _ random: inout SplitMix64) {
         let whole = file.bytes
+        // What is durable stays: bytes are added behind it.
+        let durable = file.durable.map { whole.starts(with: $0) ? $0.count : 0 } ?? 0
         switch random.below(4) {
         case 0: file.bytes = file.durable ?? []
-        case 1: file.bytes = Array(whole.prefix(random.below(whole.count + 1)))
+        case 1: file.bytes = Array(whole.prefix(durable + random.below(whole.count - durable + 1)))
         case 2:
-            // Blocks that were allocated and never written read as zeros.
-            let whence = random.below(whole.count + 1)
+            // Sectors that were allocated and never written read as zeros.
+            let whence = max(durable, (durable + random.below(whole.count - durable + 1)) / 512 * 512)
             file.bytes = whole.prefix(whence) + [UInt8](repeating: 0, count: whole.count - whence)
         default: break
         }

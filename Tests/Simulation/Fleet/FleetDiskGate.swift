@@ -53,12 +53,28 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
         try call(.inspect) { () throws(DiskError) in DiskEntry(.folder, owner: owner, mode: 0o700) }
     }
 
-    package func read(_ name: String, bytesMax: Int) throws(DiskError) -> DiskContent? {
+    package func read(
+        _ name: String, bytesMax: Int, headByteCount: Int, from start: (DiskEntry, [UInt8]) -> Int
+    ) throws(DiskError) -> DiskContent? {
         try call(.read) { () throws(DiskError) in
             guard let bytes = disk.content(of: name) else { return nil }
             let entry = DiskEntry(.file, owner: owner, mode: 0o600, size: bytes.count)
-            return DiskContent(entry, bytes: bytes.count <= bytesMax ? bytes : nil)
+            guard bytes.count <= bytesMax else { return DiskContent(entry, bytes: nil) }
+            let offset = start(entry, Array(bytes.prefix(headByteCount)))
+            return DiskContent(entry, bytes: Array(bytes.dropFirst(offset)), offset: offset)
         }
+    }
+
+    package func extend(_ name: String, from offset: Int) throws(DiskError) -> any DiskWriter {
+        try call(.extend) { () throws(DiskError) in FleetDraft(try disk.extend(name, from: offset), self) }
+    }
+
+    package func cut(_ name: String, to byteCount: Int) throws(DiskError) {
+        try call(.cut) { () throws(DiskError) in try disk.cut(name, to: byteCount) }
+    }
+
+    package func syncFile(_ name: String) throws(DiskError) {
+        try call(.synchronizeAgain) { () throws(DiskError) in try disk.synchronize(name) }
     }
 
     package func create(_ name: String) throws(DiskError) -> any DiskWriter {

@@ -29,9 +29,7 @@ extension FleetWorld {
         guard let bytes else { return nil }
         // Both of them are mostly the same.
         if let opened, opened.bytes == bytes { return opened.contents }
-        let contents = try? bytes.withUnsafeBytes { sealed in
-            try sealing.open(sealed).withBytes { text in try StoreText.read(text) }
-        }
+        let contents = try? StoreFile.contents(of: bytes, sealing: sealing)
         opened = (bytes, contents)
         return contents
     }

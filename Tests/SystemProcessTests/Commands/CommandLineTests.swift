@@ -31,7 +31,7 @@ import Testing
     @Test(
         "a group of commands without one of them is 64: nothing was done",
         arguments: [
-            ("store", "rekey"), ("log", "level"), ("api-keys", "list, create, show, enable, disable, delete"),
+            ("store", "rekey, export"), ("log", "level"), ("api-keys", "list, create, show, enable, disable, delete"),
             ("account", "register, "),
         ])
     func group(_ name: String, _ commands: String) async throws {
@@ -249,7 +249,7 @@ import Testing
             #expect(run.output.contains(word))
         }
         // With as many lines for each command that takes configuration flags.
-        let commands = ["run", "check", "init", "route", "store rekey"]
+        let commands = ["run", "check", "init", "route", "store rekey", "store export"]
         for flag in ["--config", "--health-address", "--unsafe-plain"] {
             let found =
                 switch shell {

@@ -74,7 +74,8 @@ import Testing
                 state.issuedAt = clock.now
                 let rest =
                     #""token_type":"Bearer","expires_in":\#(Int(Self.lifetime)),"refresh_token":"r\#(state.present)""#
-                return .response(fields: json, body: #"{"access_token":"a\#(state.present)",\#(rest)}"#)
+                let token = "a\(state.present)\(Self.tail)"
+                return .response(fields: json, body: #"{"access_token":"\#(token)",\#(rest)}"#)
             }
         }
         upstream = try RawServer()
@@ -206,6 +207,9 @@ import Testing
     }
 
     // MARK: A full disk
+
+    /// A record with such a token never fits into the last block of the store's file, which needs no room on a full disk.
+    private static let tail = String(repeating: "a", count: 4096)
 
     /// A small file system in a namespace of its own, which outlives the program: another process holds it.
     private func mount() async throws -> (filler: String, holder: ServerProcess, launcher: [String]) {

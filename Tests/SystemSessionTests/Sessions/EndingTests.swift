@@ -22,8 +22,11 @@ import Testing
     private static let carol =
         #"{"name":"carol","identity":"demo","credential":{"email_password":{"email":"carol@example.com","password":"carol-secret-word"}}}"#
 
+    /// Permits the folder, and the file to be written as far as the folder is.
     private func permit(_ device: Device, _ mode: Int) throws {
-        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: device.storeFolder)
+        let files = FileManager.default
+        try files.setAttributes([.posixPermissions: mode], ofItemAtPath: device.storeFolder)
+        try files.setAttributes([.posixPermissions: mode & 0o600], ofItemAtPath: device.storePath)
     }
 
     /// Accounts of the sessions that live at the service.

@@ -13,7 +13,7 @@ import Testing
     ]
 
     @Test(
-        "a refresh's order on the system: write, fsync, rename, fsync of the folder, and only then the new token on the wire",
+        "a refresh's order on the system: a record is written and synced, and only then the new token is on the wire",
         .enabled(if: getuid() == 0 && SystemCallTrace.isPossible, "needs root and an strace that may trace"))
     func order() async throws {
         let clock = try TestClock()
@@ -43,38 +43,32 @@ import Testing
         }
     }
 
-    /// The last call of this kind before the token's first use: a whole write of its intent before it, a whole write of what it brought
-    /// after it, and then the token.
+    /// The last call of this kind before the token's first use: a record of its intent before it, a record of what it brought after it, and
+    /// then the token.
     private func expectOrder(_ trace: SystemCallTrace, of call: String, token: String, _ device: Device) throws {
         let use = try #require(trace.first { $0.text.contains(token) }, "the token is in no call")
         let request = try #require(
             trace.calls.last { $0.begin < use.begin && $0.text.contains(call) }, "the call that brought it")
         let intent = try #require(
-            trace.calls.last { $0.end < request.begin && Self.isFolderSync($0, device) }, "the intent's write")
-        let previous = trace.calls.last { $0.end < intent.begin && Self.isFolderSync($0, device) }?.end ?? -1
-        try expectWholeWrite(trace, after: previous, before: request.begin, device)
-        try expectWholeWrite(trace, after: request.begin, before: use.begin, device)
+            trace.calls.last { $0.end < request.begin && Self.isSync($0, device) }, "the intent's write")
+        let previous = trace.calls.last { $0.end < intent.begin && Self.isSync($0, device) }?.end ?? -1
+        try expectRecord(trace, after: previous, before: request.begin, device)
+        try expectRecord(trace, after: request.begin, before: use.begin, device)
     }
 
-    private func expectWholeWrite(_ trace: SystemCallTrace, after start: Int, before end: Int, _ device: Device) throws
-    {
-        let temporary = device.storePath + ".tmp"
+    private func expectRecord(_ trace: SystemCallTrace, after start: Int, before end: Int, _ device: Device) throws {
+        let path = device.storePath
         let write = try #require(
-            trace.first(after: start) {
-                ["write", "pwrite64"].contains($0.name) && $0.text.contains("<\(temporary)>")
-            },
-            "the write of \(temporary)")
-        let sync = try #require(
-            trace.first(after: write.end) { $0.name.hasSuffix("sync") && $0.text.contains("<\(temporary)>") })
-        let rename = try #require(trace.first(after: sync.end) { $0.name.hasPrefix("rename") })
-        let folder = try #require(trace.first(after: rename.end) { Self.isFolderSync($0, device) })
-        for call in [write, sync, rename, folder] {
+            trace.first(after: start) { ["write", "pwrite64"].contains($0.name) && $0.text.contains("<\(path)>") },
+            "the write of \(path)")
+        let sync = try #require(trace.first(after: write.end) { Self.isSync($0, device) }, "its sync")
+        for call in [write, sync] {
             #expect(!call.text.hasSuffix("(INPROGRESS)") && !call.text.contains(" = -1 "), "\(call.text)")
         }
-        #expect(folder.end < end, "the folder was synced after that")
+        #expect(sync.end < end, "the file was synced after that")
     }
 
-    private static func isFolderSync(_ call: SystemCallTrace.Call, _ device: Device) -> Bool {
-        call.name == "fsync" && call.text.contains("<\(device.storeFolder)>")
+    private static func isSync(_ call: SystemCallTrace.Call, _ device: Device) -> Bool {
+        call.name.hasSuffix("sync") && call.text.contains("<\(device.storePath)>")
     }
 }

@@ -163,12 +163,12 @@ import Testing
             ("/v1/users/alice/login", nil), ("/v1/users/carol/activate", nil),
         ]
         #expect(try await running.admin.call("POST", "/v1/users/bob/activate")["stored"].bool == true)
-        #expect(chmod(device.storeFolder, 0o500) == 0)
+        #expect(chmod(device.storeFolder, 0o500) == 0 && chmod(device.storePath, 0o400) == 0)
         for (path, body) in calls {
             let response = try await running.admin.call("POST", path, body)
             #expect(response["stored"].bool == false && response["state"].string == "active", "\(path): \(response)")
         }
-        #expect(chmod(device.storeFolder, 0o700) == 0)
+        #expect(chmod(device.storeFolder, 0o700) == 0 && chmod(device.storePath, 0o600) == 0)
         try await clock.pass(until: "all of it is stored", grain: .milliseconds(500)) {
             try await running.check("store")["ok"].bool == true
         }
@@ -189,8 +189,10 @@ import Testing
         let (emulator, device) = try await bench()
         let running = try await device.start()
         try await running.untilReady()
-        #expect(chmod(device.storeFolder, 0o500) == 0)
-        try await expectFailingThenWell(running, emulator) { #expect(chmod(device.storeFolder, 0o700) == 0) }
+        #expect(chmod(device.storeFolder, 0o500) == 0 && chmod(device.storePath, 0o400) == 0)
+        try await expectFailingThenWell(running, emulator) {
+            #expect(chmod(device.storeFolder, 0o700) == 0 && chmod(device.storePath, 0o600) == 0)
+        }
         try await expectNothingLost(running, emulator) { try await device.start() }
     }
 
