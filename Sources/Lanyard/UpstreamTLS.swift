@@ -24,7 +24,15 @@ package struct UpstreamTLS: Sendable {
         var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), TLSFileContents())
         var warnings: [ConfiguredFileWarning] = []
         var authorities: [String: TLSAuthorities] = [:]
+        var made: [UpstreamSettings: Int] = [:]
         for (index, route) in configuration.routes.enumerated() {
+            // Routes with one upstream have one context.
+            if let former = made[route.upstream] {
+                files.append(files[former])
+                contexts.append(contexts[former])
+                continue
+            }
+            made[route.upstream] = index
             let own = UpstreamTLSFiles(route.upstream)
             files.append(own)
             do throws(TLSFileContents.FileError) {
@@ -48,10 +56,15 @@ package struct UpstreamTLS: Sendable {
         let changed = renewed.contents.renew(from: others)
         guard !changed.isEmpty else { return renewed }
         var authorities: [String: TLSAuthorities] = [:]
+        // By the former one: routes with one upstream have one.
+        var made: [ObjectIdentifier: TLSClientContext] = [:]
         for (index, own) in files.enumerated() {
-            guard let own, !changed.isDisjoint(with: own.paths),
-                let context = try? own.context(from: renewed.contents, sharing: &authorities)
-            else { continue }
+            guard let own, let former = contexts[index], !changed.isDisjoint(with: own.paths) else { continue }
+            let known = made[ObjectIdentifier(former)]
+            guard let context = known ?? (try? own.context(from: renewed.contents, sharing: &authorities)) else {
+                continue
+            }
+            made[ObjectIdentifier(former)] = context
             renewed.contexts[index] = context
         }
         return renewed

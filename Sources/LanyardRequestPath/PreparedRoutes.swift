@@ -10,7 +10,7 @@ package final class PreparedRoutes: Sendable {
         let users: PinnedUsers
         /// One for each shard.
         let routes: [ShardRoutes]
-        /// The routes whose upstream nothing has served yet, by `Route.index`.
+        /// The upstreams that nothing has served yet, by the first route of each.
         let newTargets: [Int]
         /// What is kept is of this.
         fileprivate let former: ServedConfiguration?
@@ -21,9 +21,9 @@ package final class PreparedRoutes: Sendable {
         ) {
             self.former = former.first?.configuration
             let configuration = ServedConfiguration(settings, keeping: self.former, addresses, resolver)
-            let formerTargets = Set((self.former?.targets ?? []).map { ObjectIdentifier($0) })
+            var known = Set((self.former?.targets ?? []).map { ObjectIdentifier($0) })
             let targets = configuration.targets
-            newTargets = targets.indices.filter { !formerTargets.contains(ObjectIdentifier(targets[$0])) }
+            newTargets = targets.indices.filter { known.insert(ObjectIdentifier(targets[$0])).inserted }
             users = PinnedUsers(of: configuration.routeList)
             routes = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1) }
             self.configuration = configuration

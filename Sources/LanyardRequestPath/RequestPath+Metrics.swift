@@ -28,9 +28,18 @@ extension RequestPath {
                     value: Double(count)))
         }
         samples += Self.endSamples(configuration)
-        guard perRoute else { return samples + Self.connectionSamples(served.flatMap(\.pools), []) }
+        guard perRoute else {
+            return samples + Self.connectionSamples(served.flatMap(\.distinctPools), [])
+        }
         for route in configuration.routeList {
-            samples += Self.routeSamples(route, configuration, served.map { $0.pools[route.index] })
+            let name = MetricSample.Label("route", route.settings.name)
+            let isOpen = configuration.breakers[route.index].isOpen(at: .now)
+            samples.append(MetricSample("lanyard_route_breaker_open", labels: [name], value: isOpen ? 1 : 0))
+        }
+        // Routes with one upstream have its connections in common.
+        for (index, _) in served[0].poolsByFirstRoute {
+            samples += Self.upstreamSamples(
+                configuration.targets[index], configuration.routeList[index], served.map { $0.pools[index] })
         }
         return samples
     }
@@ -79,7 +88,10 @@ extension RequestPath {
     /// How connections of HTTP/2 to upstreams have ended by errors, all routes together.
     private static func endCounts(_ configuration: ServedConfiguration) -> [String: Int] {
         var counts: [String: Int] = [:]
-        for target in configuration.targets { counts.merge(target.endCounts) { $0 + $1 } }
+        var known: Set<ObjectIdentifier> = []
+        for target in configuration.targets where known.insert(ObjectIdentifier(target)).inserted {
+            counts.merge(target.endCounts) { $0 + $1 }
+        }
         return counts
     }
 
@@ -93,13 +105,13 @@ extension RequestPath {
         }
     }
 
-    private static func routeSamples(
-        _ route: Route, _ configuration: ServedConfiguration, _ pools: [UpstreamPool]
+    /// - Parameter route: the first one with this upstream.
+    private static func upstreamSamples(
+        _ target: UpstreamTarget, _ route: Route, _ pools: [UpstreamPool]
     ) -> [MetricSample] {
         let name = MetricSample.Label("route", route.settings.name)
-        let isOpen = configuration.breakers[route.index].isOpen(at: .now)
-        var samples = [MetricSample("lanyard_route_breaker_open", labels: [name], value: isOpen ? 1 : 0)]
-        let trust = configuration.targets[route.index].trust
+        var samples: [MetricSample] = []
+        let trust = target.trust
         if let end = trust?.certificateExpiresAt {
             samples.append(certificateSample("route \(route.settings.name)", end))
         }
@@ -109,7 +121,9 @@ extension RequestPath {
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],
                     value: Double(count)))
         }
-        return samples + connectionSamples(pools, [name])
+        let counters = UpstreamCounters()
+        for pool in pools { counters.add(pool.counters) }
+        return samples + counters.samples([name]) + connectionSamples(pools, [name])
     }
 
     private static func connectionSamples(_ pools: [UpstreamPool], _ labels: [MetricSample.Label]) -> [MetricSample] {

@@ -17,7 +17,7 @@ extension RequestPath {
     /// Serves new requests by what was prepared. Requests in progress, tunnels included, continue as they began, and no connection
     /// of a client is closed.
     ///
-    /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when
+    /// Connections to an upstream that some route still has, with the same settings, are kept. Those of other upstreams are closed when
     /// they become idle.
     ///
     /// Each shard takes all of it in one turn. Call it on the queue that publishes tokens and the active user: what is
@@ -106,7 +106,7 @@ extension ServedConfiguration {
     /// The routes have no users yet: `PinnedUsers`.
     ///
     /// - Parameters:
-    ///   - former: of its routes, those that keep name and upstream keep connections and circuit breaker.
+    ///   - former: its upstreams keep their connections; of its routes, those that keep name and upstream keep their circuit breaker.
     ///   - addresses: of the listeners, as bound.
     convenience init(
         _ settings: RequestPath.Settings, keeping former: ServedConfiguration?,
@@ -123,10 +123,13 @@ extension ServedConfiguration {
             guard let former, let place = formerPlaces[pair.route.name] else { return nil }
             return former.targets[place].settings == pair.upstream ? place : nil
         }
-        let targets = kept.enumerated().map { index, place in
-            place.flatMap { former?.targets[$0] }
-                ?? UpstreamTarget(
-                    settings.routes[index].upstream, resolver: resolver, tls: settings.tls(ofRoute: index))
+        // Routes with one upstream, settings and TLS included, have its connections in common.
+        var byUpstream = Dictionary((former?.targets ?? []).map { ($0.settings, $0) }) { first, _ in first }
+        let targets = settings.routes.enumerated().map { index, pair in
+            if let target = byUpstream[pair.upstream] { return target }
+            let target = UpstreamTarget(pair.upstream, resolver: resolver, tls: settings.tls(ofRoute: index))
+            byUpstream[pair.upstream] = target
+            return target
         }
         let breakers = kept.map { place in place.flatMap { former?.breakers[$0] } ?? RouteBreaker() }
         let rules = zip(settings.listeners, addresses).enumerated().map { index, pair in

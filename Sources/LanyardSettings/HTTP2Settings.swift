@@ -1,5 +1,5 @@
 /// `http2:` — what holds for connections of HTTP/2, of clients and to upstreams.
-package struct HTTP2Settings: Equatable, Sendable {
+package struct HTTP2Settings: Hashable, Sendable {
     /// Streams that a client may have open at once.
     package var streamsMax = 128
     /// Bytes that may come on one stream before some have left on the other side.

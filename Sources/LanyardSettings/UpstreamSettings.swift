@@ -1,5 +1,5 @@
 /// Where a route's requests are sent and how long each step may take (architecture-control.md 4.3).
-package struct UpstreamSettings: Equatable, Sendable {
+package struct UpstreamSettings: Hashable, Sendable {
     /// Where connections are made to.
     package enum Endpoint: Equatable, Hashable, Sendable {
         /// A name or address literal in canonical form (v6 without brackets) and a port; `tls` for `https:`.
@@ -8,7 +8,7 @@ package struct UpstreamSettings: Equatable, Sendable {
     }
 
     /// How long each step may take.
-    package struct Timeouts: Equatable, Sendable {
+    package struct Timeouts: Hashable, Sendable {
         /// One address.
         package var connect = Duration.seconds(5)
         /// All addresses together.
@@ -29,7 +29,7 @@ package struct UpstreamSettings: Equatable, Sendable {
     }
 
     /// `tls:` of a route. Without effect unless the endpoint speaks TLS.
-    package struct TLS: Equatable, Sendable {
+    package struct TLS: Hashable, Sendable {
         /// Authorities that are trusted, PEM; nil: the system's.
         package var caFile: String?
         /// The name that the certificate must have; nil: the endpoint's host.
@@ -70,6 +70,8 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var timeouts = Timeouts()
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024
+    /// `connections: shared`: a connection carries requests of several users.
+    package var sharesConnections = false
     /// Link-local addresses (169.254.0.0/16, fe80::/10) may be connected to; metadata services use them.
     package var allowsLinkLocal = false
     /// `unsafe_plain`: tokens may be sent over plain http to addresses that are not loopback.

@@ -130,6 +130,7 @@ import Testing
             close_upgraded_on: [switch]
             close_streams_on: [logout]
             connections_max: 7
+            connections: shared
           - {name: own, match: {path: /own}, upstream: "http://127.0.0.1:9", user: cara,
              token: {audience: own, resource: ["https://own"], scopes: [read]}}
           - {name: rest, upstream: "unix:/run/up.sock", host: client}

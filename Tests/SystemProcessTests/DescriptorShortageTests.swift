@@ -14,7 +14,8 @@ struct DescriptorShortageTests {
 
     private static func routeList(to upstream: RawServer) -> String {
         let items = (0..<routes).map {
-            "{name: r\($0), match: {path: /r\($0)}, upstream: \"http://\(upstream.endpoint)\"}"
+            // Each with connections of its own.
+            "{name: r\($0), match: {path: /r\($0)}, upstream: \"http://\(upstream.endpoint)\", connections_max: \(500 + $0)}"
         }
         return "routes: [\(items.joined(separator: ", "))]\n"
     }

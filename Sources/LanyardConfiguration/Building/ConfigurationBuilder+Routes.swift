@@ -87,6 +87,7 @@ extension ConfigurationBuilder {
         upstream.zone = target.zone
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
+        upstream.sharesConnections = section.text("connections") == "shared"
         section.fill(&upstream.httpVersion, "protocol")
         upstream.http2 = configuration.limits.http2
         section.fill(&upstream.allowsLinkLocal, "allow_link_local")

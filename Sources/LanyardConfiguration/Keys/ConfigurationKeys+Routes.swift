@@ -133,5 +133,9 @@ extension ConfigurationKeys {
         .init(
             "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",
             "Connections to this upstream, all shards together; more requests wait up to `timeouts.connect`."),
+        .init(
+            "routes[].connections", .value(.choice(["per_user", "shared"])), "per_user",
+            "Whose requests a connection carries: those of one user and account (`per_user`), or those of all users (`shared`), where "
+                + "the upstream authenticates each request and not the connection."),
     ]
 }

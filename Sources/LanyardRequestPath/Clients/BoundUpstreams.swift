@@ -6,7 +6,7 @@ import LanyardFoundations
 /// Each is idle in its pool as well, which may close it at any time. Belongs to the client's connection, which checks the
 /// queue.
 struct BoundUpstreams: ~Copyable {
-    /// At most one of each pool.
+    /// At most one of each route.
     private var connections: [UpstreamConnection] = []
 
     var isEmpty: Bool { connections.isEmpty }
@@ -17,13 +17,15 @@ struct BoundUpstreams: ~Copyable {
         if let connection = lease.giveBackBound() { connections.append(connection) }
     }
 
-    /// The connection of this pool; nil: there is none that the user's next request may use.
+    /// The connection of this pool that a request of the route has bound; nil: there is none that the user's next request may use.
     @inline(never)
     mutating func take(
-        from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber
+        from pool: UpstreamPool, on route: Route, for user: UserIndex, _ account: AccountNumber
     ) -> UpstreamLease? {
         removeClosed()
-        guard let place = connections.firstIndex(where: { $0.pool === pool }) else { return nil }
+        guard let place = connections.firstIndex(where: { $0.pool === pool && $0.isBound(on: route) }) else {
+            return nil
+        }
         return pool.takeBound(connections.remove(at: place), for: user, account)
     }
 

@@ -55,7 +55,7 @@ package final class Shard: @unchecked Sendable {
     package func abortAll() {
         loop.assertIsCurrent()
         clients.abortAll()
-        for pool in served.pools {
+        for pool in served.distinctPools {
             pool.closeIdle()
             pool.finish()
         }
@@ -71,19 +71,25 @@ package final class Shard: @unchecked Sendable {
     func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
         let context = core.context
         let formerCounters = Dictionary((former?.counters ?? []).map { ($0.name, $0) }) { first, _ in first }
-        let formerPools = Dictionary((former?.pools ?? []).map { (ObjectIdentifier($0.target), $0) }) { first, _ in
+        var knownPools = Dictionary((former?.distinctPools ?? []).map { (ObjectIdentifier($0.target), $0) }) {
+            first, _ in
             first
         }
         let counters = configuration.routeList.map { route in
             formerCounters[route.settings.name] ?? RouteCounters(route.settings.name)
         }
-        let pools = zip(configuration.targets, counters).map { target, counters in
-            formerPools[ObjectIdentifier(target)]
+        var pools: [UpstreamPool] = []
+        for (target, counters) in zip(configuration.targets, counters) {
+            let known = knownPools[ObjectIdentifier(target)]
+            let pool =
+                known
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: core.memory.tls,
                     frames: core.memory.upstreamFrames, http2: core.counters.http2.upstreams,
                     responseLimits: configuration.responseLimits,
                     idle: idleConnections, counters: counters.connections, keepAlive: context.keepAlive)
+            if known == nil { knownPools[ObjectIdentifier(target)] = pool }
+            pools.append(pool)
         }
         return ShardRoutes(configuration, pools: pools, counters: counters)
     }
@@ -96,8 +102,8 @@ package final class Shard: @unchecked Sendable {
     /// Requests in progress end with theirs. Those that wait for a token of a user that is replaced are refused.
     func serve(_ routes: ShardRoutes) {
         loop.assertIsCurrent()
-        let kept = Set(routes.pools.map { ObjectIdentifier($0) })
-        for pool in served.pools where !kept.contains(ObjectIdentifier(pool)) { pool.retire() }
+        let kept = Set(routes.distinctPools.map { ObjectIdentifier($0) })
+        for pool in served.distinctPools where !kept.contains(ObjectIdentifier(pool)) { pool.retire() }
         retired.add(served)
         core.served = routes
         clients.adopt(routes.configuration)

@@ -32,8 +32,9 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
     struct NextUse {
         /// It has carried a request before.
         fileprivate(set) var isReused = false
-        /// A client has authenticated itself on it, or has begun to. It stays so to its end.
-        fileprivate(set) var isBound = false
+        /// A client has authenticated itself on it, or has begun to: whose requests alone it carries from then on, also where users share
+        /// connections. It stays so to its end.
+        fileprivate(set) var boundTo: (user: UserIndex, account: AccountNumber, route: String)?
         /// Seconds for which the upstream keeps an idle connection, or -1.
         var keepAliveSeconds = -1
     }
@@ -73,8 +74,8 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
     var idlePlace = IdlePlace()
     var epochs: Epochs
 
-    /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
-    /// of one user (http-connections.md 16.1, security.md T18).
+    /// The user and the account of the requests that it carries, or stand-ins for all (`connections: shared`). Else a connection never
+    /// serves two users, nor two accounts of one user (http-connections.md 16.1, security.md T18).
     var user: UserIndex { holder.user }
     var account: AccountNumber { holder.account }
     private let holder: (user: UserIndex, account: AccountNumber)
@@ -127,7 +128,7 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
 
     /// It carries requests of one client's connection only, and is never among the pool's idle ones of its user
     /// (http-connections.md 16.9).
-    var isBound: Bool { nextUse.isBound }
+    var isBound: Bool { nextUse.boundTo != nil }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         loop.assertIsCurrent()
@@ -191,10 +192,22 @@ package final class UpstreamConnection: Watcher, PausableReader, @unchecked Send
         nextUse.isReused = true
     }
 
-    /// The connection belongs to the client that uses it now.
-    func bind() {
+    /// The connection belongs to the client that uses it now, for requests of this user and account on the route.
+    func bind(to user: UserIndex, _ account: AccountNumber, on route: Route) {
         loop.assertIsCurrent()
-        nextUse.isBound = true
+        nextUse.boundTo = (user, account, route.settings.name)
+    }
+
+    /// Whether it was bound by a request of this route. Routes with one upstream have one pool.
+    func isBound(on route: Route) -> Bool {
+        loop.assertIsCurrent()
+        return nextUse.boundTo?.route == route.settings.name
+    }
+
+    /// Whether the client's next request may use it, if it is of this user and account.
+    func isBound(to user: UserIndex, _ account: AccountNumber) -> Bool {
+        loop.assertIsCurrent()
+        return nextUse.boundTo.map { $0.user == user && $0.account == account } == true
     }
 
     /// The connection is no longer idle.

@@ -49,7 +49,7 @@ extension UpstreamPool {
     ) -> UpstreamLease? {
         loop.assertIsCurrent()
         let isUsable =
-            connection.user == user && connection.account == account && connection.isUsable() && isTrusted(connection)
+            connection.isBound(to: user, account) && connection.isUsable() && isTrusted(connection)
             && hasCurrentAddress(connection)
         removeIdle(connection)
         if isUsable { return UpstreamLease(connection) }

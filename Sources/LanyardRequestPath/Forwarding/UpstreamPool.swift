@@ -56,8 +56,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private(set) var isRetired = false
     /// Connections of this shard, in use or idle.
     package let open = Counter()
-    /// Of the route. A pool that replaces this one after a reload continues with them.
-    private let counters: UpstreamCounters
+    /// Of the first route that had the pool. A pool that replaces this one after a reload continues with them.
+    let counters: UpstreamCounters
     /// Written here only; sequentially consistent, as `SlotScheduler` requires.
     private let idleNumber = Atomic<Int>(0)
     /// Idle connections of this shard. From any thread.
@@ -194,8 +194,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The files of the upstream's TLS hold something else: connections of the former context carry no further request.
     func replaceTLS(_ context: TLSClientContext) {
         loop.assertIsCurrent()
-        trust?.replace(context)
-        closeStaleConnections()
+        // Routes that share the pool each bring it.
+        if trust?.replace(context) == true { closeStaleConnections() }
     }
 
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.

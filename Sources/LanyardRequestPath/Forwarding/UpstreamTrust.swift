@@ -78,8 +78,11 @@ final class ShardTrust {
 
     init(_ context: TLSClientContext) { self.context = context }
 
-    func replace(_ context: TLSClientContext) {
+    /// - Returns: false: it is the present one.
+    func replace(_ context: TLSClientContext) -> Bool {
+        guard context !== self.context else { return false }
         self.context = context
         epoch += 1
+        return true
     }
 }

@@ -10,6 +10,12 @@ enum ConnectionAuthentication {
         lines[index].nameLength == 13 && lines.name(index, in: head).equals(lowered: "authorization")
     }
 
+    /// A configured value before the token begins with such a scheme.
+    static func isUsed(byPrefix prefix: String) -> Bool {
+        let word = prefix.prefix { $0 != " " }.lowercased()
+        return Array(word.utf8).withUnsafeBufferPointer { isScheme($0) }
+    }
+
     /// The request has an `Authorization`, of whatever scheme.
     static func isAny(in lines: FieldLines, of head: Bytes) -> Bool {
         (0..<lines.count).contains { isAuthorization($0, lines, in: head) }

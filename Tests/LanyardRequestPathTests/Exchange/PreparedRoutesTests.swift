@@ -44,6 +44,7 @@ import Testing
             settings.routes.append(settings.routes[0])
             settings.routes[number + 1].route.name = "route\(number)"
             settings.routes[number + 1].route.path = "/\(number)"
+            settings.routes[number + 1].upstream.connectionsMax = 5000 + number
         }
         let prepared = bench.path.prepare(settings)
         let built = try #require(prepared.built.withLock { $0 })

@@ -141,9 +141,11 @@ import Testing
         for client in [alice, bob] { client.close() }
     }
 
-    @Test("16.9 each route has a connection of its own, and a user's other account or another user never gets it")
-    func users() async throws {
-        let bench = try Self.bench()
+    @Test(
+        "16.9 a user's other account or another user never gets it, also where users share connections",
+        arguments: [false, true])
+    func users(_ sharesConnections: Bool) async throws {
+        let bench = try Self.bench { $0.upstream.sharesConnections = sharesConnections }
         let alice = try RawClient(bench.endpoint)
         #expect(try Self.login(alice, "alice") == "alice on 0")
         let bob = bench.names.index(of: "bob")
@@ -157,6 +159,25 @@ import Testing
         #expect(bench.upstream.connectionCount == 2)
         try await eventually("the former user's is closed") { bench.upstream.openCount == 1 }
         alice.close()
+    }
+
+    @Test(
+        "16.1 where users share connections, one on which the upstream offers NTLM to Lanyard's own token serves one client"
+    )
+    func offeredToAll() async throws {
+        let bench = try ProxyBench { request in
+            .response(
+                fields: request.message.target == "/offer" ? [("WWW-Authenticate", "Negotiate")] : [],
+                body: "on \(request.connection)")
+        } plan: {
+            $0.upstream.sharesConnections = true
+        }
+        let (one, other) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
+        #expect(try one.exchange("GET", "/").bodyText == "on 0" && other.exchange("GET", "/").bodyText == "on 0")
+        #expect(try one.exchange("GET", "/offer").bodyText == "on 0")
+        #expect(try other.exchange("GET", "/").bodyText == "on 1")
+        #expect(try one.exchange("GET", "/").bodyText == "on 0")
+        for client in [one, other] { client.close() }
     }
 
     @Test("16.9 a reload that replaces the upstream closes it; one that keeps it keeps it")

@@ -6,10 +6,12 @@ import Testing
 
 /// http-connections.md 16.9: a connection that a client has authenticated belongs to this client.
 @Suite struct BoundConnectionRuleTests {
-    @Test("16.9 A client without credentials is not served as the one that has authenticated a connection")
-    func owned() async throws {
+    @Test(
+        "16.9 A client without credentials is not served as the one that has authenticated a connection",
+        arguments: ["per_user", "shared"])
+    func owned(_ connections: String) async throws {
         let bench = try await HTTPBench.start { plan in
-            plan.route = "inject: {header: X-Token, format: \"{token}\"}"
+            plan.route = "inject: {header: X-Token, format: \"{token}\"}, connections: \(connections)"
             plan.shards = 1
         }
         let known = Guarded<Set<Int>>([])

@@ -18,6 +18,8 @@ import Testing
                 {name: alice, match: {path: /alice}, upstream: "UP", user: alice},
                 {name: bob, match: {path: /bob}, upstream: "UP", user: bob},
                 {name: twin, match: {path: /twin}, upstream: "UP", user: alice},
+                {name: shared-alice, match: {path: /shared/alice}, upstream: "UP", user: alice, connections: shared},
+                {name: shared-bob, match: {path: /shared/bob}, upstream: "UP", user: bob, connections: shared},
                 {name: dead, match: {path: /dead}, upstream: "http://\(dead.endpoint)"},
                 {name: silent, match: {path: /silent}, upstream: "UP", timeouts: {response_header: 300ms}},
                 """
@@ -47,17 +49,33 @@ import Testing
 
     // MARK: 16.1, 16.2
 
-    @Test("16.1 No connection serves two users or two routes, though the upstream is the same")
+    @Test(
+        "16.1 No connection serves two users; routes of one user with the same upstream have one, other limits another")
     func keys() async throws {
         try await emptyPools()
         for _ in 0..<3 {
-            for path in ["/alice", "/bob", "/twin"] {
+            for path in ["/alice", "/bob", "/twin", "/silent"] {
                 #expect(try await bench.ask(HTTPBench.plain(path)).status == 200)
             }
         }
         let targets = bench.received.map { Set($0.matches(of: #/GET (\S+)/#).map { String($0.1) }) }
-        #expect(targets.count == 3)
-        #expect(targets.allSatisfy { $0.count == 1 }, "\(targets)")
+        #expect(Set(targets) == [["/alice", "/twin"], ["/bob"], ["/silent"]] && targets.count == 3, "\(targets)")
+        let open = try await bench.values(of: "lanyard_upstream_connections", by: "route").filter { $0.value > 0 }
+        #expect(Set(open.keys) == ["alice", "silent"], "the first route with the upstream names it: \(open)")
+    }
+
+    @Test("16.1 Users of routes with connections: shared have connections in common, and with no other route")
+    func shared() async throws {
+        try await emptyPools()
+        for _ in 0..<3 {
+            for path in ["/shared/alice", "/alice", "/shared/bob", "/bob"] {
+                #expect(try await bench.ask(HTTPBench.plain(path)).status == 200)
+            }
+        }
+        let targets = bench.received.map { Set($0.matches(of: #/GET (\S+)/#).map { String($0.1) }) }
+        #expect(
+            Set(targets) == [["/shared/alice", "/shared/bob"], ["/alice"], ["/bob"]] && targets.count == 3, "\(targets)"
+        )
     }
 
     @Test("16.1 The connection that was used last is reused first")

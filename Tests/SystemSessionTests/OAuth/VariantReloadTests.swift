@@ -19,15 +19,25 @@ import Testing
         }
     }
 
+    /// The token of the latest request, on whatever connection.
+    private final class Latest: Sendable {
+        let token = Guarded<String?>(nil)
+    }
+
     private struct Bench {
         let server: RawServer
         let upstream: RawServer
         let folder: TemporaryFolder
         let lanyard: LanyardProcess
         let admin: RawEndpoint
+        let latest = Latest()
 
         init() async throws {
-            (server, upstream, folder) = (try VariantReloadTests.server(), try RawServer(), try TemporaryFolder())
+            (server, folder) = (try VariantReloadTests.server(), try TemporaryFolder())
+            upstream = try RawServer { [latest] request in
+                latest.token.withLock { $0 = request.message["Authorization"] }
+                return .response()
+            }
             try folder.write("password", "p")
             let socket = folder.file("admin.sock")
             admin = .unix(socket)
@@ -53,7 +63,7 @@ import Testing
                 #expect(response.status == 503 && upstream.requests.count == count)
                 return nil
             }
-            return upstream.requests.last?["Authorization"]
+            return latest.token.withLock { $0 }
         }
 
         func reload(_ old: String, _ new: String) async throws {

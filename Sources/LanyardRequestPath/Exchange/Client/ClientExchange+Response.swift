@@ -97,7 +97,9 @@ extension ClientExchange {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
-                    if active.route.passesAuthorization { noteChallenge(table, headBytes, for: active) }
+                    if active.route.passesAuthorization || active.shardRoute.sharesConnections {
+                        noteChallenge(table, headBytes, for: active)
+                    }
                     active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, headBytes, table, for: active) { return .relayed(.ended) }
                     if replacesUnauthorized(
@@ -120,10 +122,12 @@ extension ClientExchange {
     /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).
     private func noteChallenge(_ table: FieldTable, _ headBytes: Bytes, for active: ActiveExchange) {
         // A stream has no connection of its own to authenticate.
-        guard !upstream.isStream, let connection = upstream.connection, !hasSentOwnAuthorization(active) else {
-            return
+        guard !upstream.isStream, let connection = upstream.connection else { return }
+        // Where users share connections, what the upstream may have made of Lanyard's own counts, too.
+        guard !hasSentOwnAuthorization(active) || active.shardRoute.sharesConnections else { return }
+        if ConnectionAuthentication.Challenge(of: table.all, in: headBytes).isOffered {
+            connection.bind(to: active.user, upstream.token?.account ?? .unknown, on: active.route)
         }
-        if ConnectionAuthentication.Challenge(of: table.all, in: headBytes).isOffered { connection.bind() }
     }
 
     /// The request's `Authorization` was Lanyard's: what the upstream says of it concerns no client.

@@ -124,7 +124,7 @@ extension ClientExchange {
 
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
         if sink.hasBoundUpstreams, !machine.needsFreshConnection,
-            let lease = sink.takeBound(from: active.pool, for: active.user, token.account)
+            let lease = sink.takeBound(from: active.pool, on: active.route, for: active.user, token.account)
         {
             return attach(lease, to: active, token)
         }
@@ -137,7 +137,8 @@ extension ClientExchange {
             need = machine.needsFreshConnection || input.isGRPC ? .http2 : .any
         }
         if !machine.needsFreshConnection || need == .http2,
-            let lease = active.pool.takeFree(for: active.user, token.account, needing: need)
+            let lease = active.pool.takeFree(
+                for: active.connectionUser, active.connectionAccount(token), needing: need)
         {
             return attach(lease, to: active, token)
         }
@@ -149,7 +150,7 @@ extension ClientExchange {
         for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: consuming UpstreamLease? = nil
     ) {
         let acquisition = active.pool.connect(
-            for: active.user, token.account, inPlaceOf: old,
+            for: active.connectionUser, active.connectionAccount(token), inPlaceOf: old,
             needing: input.isUpgrade ? .http1 : input.isGRPC ? .http2 : .any
         ) { [unowned self] result in
             _ = upstream.endAcquisition()
@@ -197,7 +198,7 @@ extension ClientExchange {
         let route = active.route
         let stream = upstream.stream
         if stream == nil, route.passesAuthorization, ConnectionAuthentication.isUsed(by: lines, in: bytes) {
-            connection.bind()
+            connection.bind(to: active.user, token.account, on: route)
         }
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }

@@ -126,8 +126,10 @@ struct ClientSink {
     var hasBoundUpstreams: Bool { !isStream && connection._withUnsafeGuaranteedRef { !$0.bound.isEmpty } }
 
     /// The connection of this pool; nil: there is none that the user's next request may use.
-    func takeBound(from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber) -> UpstreamLease? {
-        held.bound.take(from: pool, for: user, account)
+    func takeBound(
+        from pool: UpstreamPool, on route: Route, for user: UserIndex, _ account: AccountNumber
+    ) -> UpstreamLease? {
+        held.bound.take(from: pool, on: route, for: user, account)
     }
 
     /// Keeps a connection whose exchange has ended. Of a client of HTTP/2 it closes: its streams may be those of several users.

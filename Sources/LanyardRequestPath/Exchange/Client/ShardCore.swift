@@ -130,6 +130,14 @@ struct ActiveExchange {
     }
 
     @inline(__always) var shardRoute: ShardRoute { reference._withUnsafeGuaranteedRef { $0 } }
+    /// Whose connections the request may use: its user's, or those of all (`connections: shared`).
+    @inline(__always) var connectionUser: UserIndex {
+        reference._withUnsafeGuaranteedRef { $0.sharesConnections ? UserIndex(0) : user }
+    }
+    /// The same for the account.
+    @inline(__always) func connectionAccount(_ token: AccessToken) -> AccountNumber {
+        reference._withUnsafeGuaranteedRef { $0.sharesConnections ? .unknown : token.account }
+    }
     @inline(__always) var route: Route { reference._withUnsafeGuaranteedRef { $0.route } }
     @inline(__always) var pool: UpstreamPool { reference._withUnsafeGuaranteedRef { $0.pool } }
     @inline(__always) var timeouts: UpstreamSettings.Timeouts { reference._withUnsafeGuaranteedRef { $0.timeouts } }

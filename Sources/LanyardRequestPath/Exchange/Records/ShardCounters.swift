@@ -23,7 +23,7 @@ package final class RouteCounters: Sendable {
     private let withoutToken = Counter()
     /// From the last byte of each request to the head of its final response.
     let upstreamDuration = Histogram()
-    /// The pool of the route counts them.
+    /// The pool of the route counts them, if the route is the first one with its upstream.
     let connections = UpstreamCounters()
     /// When the latest response of the upstream has ended; 0: there was none.
     private let respondedAt = Atomic<Int64>(0)
@@ -102,7 +102,8 @@ package final class RouteCounters: Sendable {
         let durations =
             upstreamDuration.isUsed
             ? upstreamDuration.samples("lanyard_upstream_duration_seconds", labels: labels) : []
-        return connections.samples(labels) + durations
+        // A sum has no pools to look at: those of the routes' upstreams count here.
+        return (name == nil ? connections.samples(labels) : []) + durations
     }
 
     /// Of origins that have had a request.

@@ -62,8 +62,11 @@ package final class ServedConfiguration: Sendable {
 /// any thread.
 package final class ShardRoutes: @unchecked Sendable {
     package let configuration: ServedConfiguration
-    /// By `Route.index`.
+    /// By `Route.index`. Routes with one upstream have one pool.
     package let pools: [UpstreamPool]
+    /// Each once, with the first route that has it.
+    let poolsByFirstRoute: [(route: Int, pool: UpstreamPool)]
+    var distinctPools: [UpstreamPool] { poolsByFirstRoute.map(\.pool) }
     /// By `Route.index`.
     package let counters: [RouteCounters]
     /// By `Route.index`.
@@ -75,6 +78,10 @@ package final class ShardRoutes: @unchecked Sendable {
     init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
         self.configuration = configuration
         self.pools = pools
+        var known: Set<ObjectIdentifier> = []
+        poolsByFirstRoute = pools.enumerated().filter { known.insert(ObjectIdentifier($0.element)).inserted }.map {
+            ($0.offset, $0.element)
+        }
         self.counters = counters
         routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1) }
     }
@@ -94,6 +101,8 @@ final class ShardRoute {
     let timeouts: UpstreamSettings.Timeouts
     /// The upstream's own `Host`.
     let authority: [UInt8]
+    /// `connections: shared`.
+    let sharesConnections: Bool
     /// The upstream is reached by TLS.
     let isTLS: Bool
 
@@ -104,6 +113,9 @@ final class ShardRoute {
         breaker = configuration.breakers[index]
         timeouts = configuration.targets[index].settings.timeouts
         authority = configuration.authorities[index]
+        // A scheme of connections makes them those of one user, whatever is configured.
+        let authenticates = ConnectionAuthentication.isUsed(byPrefix: route.settings.injectPrefix)
+        sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
     }
 
@@ -145,7 +157,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
     private func release() {
         var left: [UpstreamPool] = []
         for index in list.indices.reversed() where isKnownUniquelyReferenced(&list[index]) {
-            let pools = list[index].pools.filter(\.isRetired)
+            let pools = list[index].distinctPools.filter(\.isRetired)
             guard pools.allSatisfy(\.isUnused) else { continue }
             left += pools
             list.remove(at: index)
@@ -156,14 +168,14 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
     /// Ends pools of released configurations. One that another configuration has, too, stays in use: a client of that one may still use it.
     private func finish(_ pools: [UpstreamPool]) {
         guard !pools.isEmpty else { return }
-        let kept = Set(list.lazy.flatMap(\.pools).map { ObjectIdentifier($0) })
+        let kept = Set(list.lazy.flatMap(\.distinctPools).map { ObjectIdentifier($0) })
         for pool in pools where !kept.contains(ObjectIdentifier(pool)) { pool.finish() }
     }
 
     /// The shard has ended.
     func end() {
         loop.assertIsCurrent()
-        for pool in list.flatMap(\.pools) { pool.finish() }
+        for pool in list.flatMap(\.distinctPools) { pool.finish() }
         list = []
         loop.drop(deadline)
     }
