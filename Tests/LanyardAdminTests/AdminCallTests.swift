@@ -12,7 +12,8 @@ import Testing
     @Test(
         "each call has its method and path",
         arguments: [
-            (.get, "/v1/status", .status), (.head, "/v1/status", .status), (.get, "/v1/users", .users),
+            (.get, "/v1/status", .status(AdminPage())), (.head, "/v1/status", .status(AdminPage())),
+            (.get, "/v1/users", .users(AdminPage())),
             (.post, "/v1/users", .addUser), (.get, "/v1/users/alice", .user("alice")),
             (.delete, "/v1/users/a.b_c-1", .remove("a.b_c-1")), (.post, "/v1/users/alice/login", .logIn("alice")),
             (.get, "/v1/users/bob/login/0123456789abcdef", .loginResult("bob", id: "0123456789abcdef")),

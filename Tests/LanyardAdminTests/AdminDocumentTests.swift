@@ -128,7 +128,7 @@ import Testing
         let snapshot = HealthSnapshot(users: [], activeUser: nil, followsActiveUser: false, pinnedUsers: [])
         var body = JSONWriter()
         body.beginObject()
-        AdminResponses.write(activity, HealthReport(snapshot), now: .now, wallNow: .now, into: &body)
+        AdminResponses.write(activity, AdminPage(), HealthReport(snapshot), now: .now, wallNow: .now, into: &body)
         body.endObject()
         let http2 = try JSON(body.bytes)["http2"]
         let expected = try JSON(

@@ -24,7 +24,8 @@ import Testing
                 "version", "uptime_seconds", "active_user", "listeners", "users", "stopping", "store_failure",
                 "failed_reload", "lowered_limit", "logins", "slow_calls", "expiring_certificates", "readiness", "http2",
                 "requests", "routes", "identities",
-                "store", "clock", "descriptors", "last_reload_at",
+                "store", "clock", "descriptors", "last_reload_at", "users_total", "users_next", "routes_total",
+                "routes_next",
             ])
         #expect(json["readiness"]["status"].string == "ready")
         #expect(json["readiness"]["checks"].array.map { $0["name"].string } == ["listener", "store", "clock"])
@@ -46,7 +47,16 @@ import Testing
                     "call": .null, "tokens": .array([]),
                 ]))
         let users = try await server.ask("GET", "/v1/users").json
-        #expect(users == .object(["users": json["users"]]))
+        #expect(users == .object(["users": json["users"], "users_total": .number(3), "users_next": .null]))
+        let page = try await server.ask("GET", "/v1/users?limit=1&after=alice").json
+        #expect(
+            page
+                == .object([
+                    "users": .array([json["users"][1]]), "users_total": .number(3), "users_next": .string("bob"),
+                ]))
+        let some = try await server.ask("GET", "/v1/status?user=ar&state=logged_out").json
+        #expect(some["users"].array == [json["users"][2]] && some["users_total"].int == 1)
+        #expect(try await server.ask("GET", "/v1/status?limit=none").status == 422)
         #expect(try await server.ask("GET", "/v1/users/carol").json == json["users"][2])
         #expect(server.log.lines("admin.call") == [])
     }

@@ -3,8 +3,8 @@ import LanyardRequestPath
 /// An operation of the admin API, read from method and path (architecture-control.md 7.4).
 package enum AdminCall: Equatable, Sendable {
     case openAPI
-    case status
-    case users
+    case status(AdminPage)
+    case users(AdminPage)
     case user(String)
     case addUser
     case logIn(String)
@@ -99,6 +99,10 @@ package enum AdminCall: Equatable, Sendable {
         case call(AdminCall)
         /// The path exists, but not with this method.
         case methodNotAllowed(allow: String)
+        /// The call takes no query.
+        case queryNotTaken
+        /// The query of a removal is another one than the only one it takes.
+        case accountQueryInvalid
         case unreadable(PathError)
     }
 
@@ -115,8 +119,26 @@ package enum AdminCall: Equatable, Sendable {
 
     /// Reads a path by the table of routes. What the path names is checked before the method.
     ///
-    /// - Parameter path: without query.
-    static func read(_ method: RequestHead.Method, _ path: Bytes) -> Parsed {
+    /// - Parameters:
+    ///   - path: without query.
+    ///   - query: without its question mark; nil: there is none.
+    static func read(_ method: RequestHead.Method, _ path: Bytes, query: Bytes? = nil) -> Parsed {
+        let parsed = read(method, path)
+        guard let query, case .call(let call) = parsed else { return parsed }
+        do throws(PathError) {
+            switch call {
+            case .status: return .call(.status(try AdminPage(query: query, hasRoutes: true)))
+            case .users: return .call(.users(try AdminPage(query: query, hasRoutes: false)))
+            case .remove(let name):
+                return query.elementsEqual("account=delete".utf8) ? .call(.deleteAccount(name)) : .accountQueryInvalid
+            default: return .queryNotTaken
+            }
+        } catch {
+            return .unreadable(error)
+        }
+    }
+
+    private static func read(_ method: RequestHead.Method, _ path: Bytes) -> Parsed {
         let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }

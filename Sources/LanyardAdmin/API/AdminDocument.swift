@@ -63,7 +63,8 @@ enum AdminDocument {
     private static func writeParameters(of route: AdminRoute, into json: inout JSONWriter) {
         let segments = route.path.split(separator: "/")
         let names = AdminRoute.Parameter.allCases.filter { segments.contains("{\($0.rawValue)}") }
-        guard !names.isEmpty else { return }
+        let queries = queries(of: route)
+        guard !names.isEmpty || !queries.isEmpty else { return }
         json.key("parameters")
         json.beginArray()
         for name in names {
@@ -75,16 +76,36 @@ enum AdminDocument {
             writeReference(name.schema, under: "schema", into: &json)
             json.endObject()
         }
-        if route == .remove {
+        for query in queries {
             json.beginObject()
-            json.member("name", "account")
+            json.member("name", query.name)
             json.member("in", "query")
-            json.member("description", "Deletes the account at the identity service first.")
-            writeReference("AccountDeletion", under: "schema", into: &json)
+            json.member("description", query.description)
+            writeReference(query.schema, under: "schema", into: &json)
             json.endObject()
         }
         json.endArray()
     }
+
+    private static func queries(of route: AdminRoute) -> [(name: String, description: String, schema: String)] {
+        switch route {
+        case .remove: [("account", "Deletes the account at the identity service first.", "AccountDeletion")]
+        case .users: pageQueries
+        case .status:
+            pageQueries + [
+                ("after_route", "The last route of the page before.", "NamePart"),
+                ("route", "Routes whose names contain this.", "NamePart"),
+            ]
+        default: []
+        }
+    }
+
+    private static let pageQueries = [
+        ("limit", "Users, and routes, of this response at most; in the order of names.", "PageLimit"),
+        ("after", "The last user of the page before.", "NamePart"),
+        ("user", "Users whose names contain this.", "NamePart"),
+        ("state", "Users of this state, or with this session.", "StateFilter"),
+    ]
 
     private static func writeSuccess(
         _ success: (status: Int, schema: String?), _ route: AdminRoute, into json: inout JSONWriter

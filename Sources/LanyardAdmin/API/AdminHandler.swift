@@ -89,14 +89,14 @@ final class AdminHandler: Sendable {
         }
         switch call {
         case .openAPI: finish(AdminDocument.response, call, nil, peer, reply)
-        case .status:
+        case .status(let page):
             pages.async { [self] in
                 let response = AdminResponses.status(
-                    sources.info, sources.users.report, logins: browserLogins.inProgress, now: .now)
+                    sources.info, sources.users.report, page, logins: browserLogins.inProgress, now: .now)
                 finish(response, call, nil, peer, reply)
             }
-        case .users:
-            pages.async { [self] in finish(AdminResponses.users(sources.users.report), call, nil, peer, reply) }
+        case .users(let page):
+            pages.async { [self] in finish(AdminResponses.users(sources.users.report, page), call, nil, peer, reply) }
         case .user(let name):
             let reported = sources.users.report.user(named: name)
             finish(reported.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)

@@ -119,14 +119,10 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
             }
             return .delayed(refusal, guessDelay.delay(at: listener.loop.now))
         }
-        switch AdminCall.read(head.kind, target.path) {
-        case .call(.remove(let name)) where target.query != nil:
-            guard target.query?.elementsEqual("account=delete".utf8) == true else {
-                return .response(.accountQueryInvalid)
-            }
-            return .call(operatorCall(of: .deleteAccount(name), peer))
-        case .call where target.query != nil: return .response(.queryNotTaken)
+        switch AdminCall.read(head.kind, target.path, query: target.query) {
         case .call(let call): return .call(operatorCall(of: call, peer))
+        case .queryNotTaken: return .response(.queryNotTaken)
+        case .accountQueryInvalid: return .response(.accountQueryInvalid)
         case .methodNotAllowed(let allow): return .response(.methodNotAllowed(allow: allow))
         case .unreadable(.noSuchUser): return .response(.noSuchUser)
         case .unreadable(.noSuchIdentity): return .response(.noSuchIdentity)

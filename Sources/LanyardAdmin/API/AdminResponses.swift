@@ -8,7 +8,8 @@ import LanyardTelemetry
 enum AdminResponses {
     /// `GET /v1/status`.
     static func status(
-        _ info: ProgramInfo, _ report: SessionReport, logins: [BrowserLoginRegistry.Progress] = [], now: Instant,
+        _ info: ProgramInfo, _ report: SessionReport, _ page: AdminPage = AdminPage(),
+        logins: [BrowserLoginRegistry.Progress] = [], now: Instant,
         wallNow: WallTime = .now
     ) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
@@ -38,22 +39,22 @@ enum AdminResponses {
             for name in unverified { body.string(name) }
             body.endArray()
         }
-        write(info.activity(), info.readiness(), now: now, wallNow: wallNow, into: &body)
+        write(info.activity(), page, info.readiness(), now: now, wallNow: wallNow, into: &body)
         write(info.conditions(), now: now, wallNow: wallNow, into: &body)
         body.key("logins")
         body.beginArray()
         for login in logins { login.write(into: &body) }
         body.endArray()
-        writeUsers(report, into: &body)
+        writeUsers(report, page, into: &body)
         body.endObject()
         return OperatorResponse(status: 200, body: body.bytes)
     }
 
     /// `GET /v1/users`.
-    static func users(_ report: SessionReport) -> OperatorResponse {
+    static func users(_ report: SessionReport, _ page: AdminPage = AdminPage()) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
-        writeUsers(report, into: &body)
+        writeUsers(report, page, into: &body)
         body.endObject()
         return OperatorResponse(status: 200, body: body.bytes)
     }
@@ -223,15 +224,25 @@ enum AdminResponses {
 
     // MARK: Members
 
-    private static func writeUsers(_ report: SessionReport, into body: inout JSONWriter) {
+    private static func writeUsers(_ report: SessionReport, _ page: AdminPage, into body: inout JSONWriter) {
+        let users = page.users(of: report.reportedUsers)
         body.key("users")
         body.beginArray()
-        for reported in report.reportedUsers {
+        for reported in users.shown {
             body.beginObject()
             writeMembers(of: reported, into: &body)
             body.endObject()
         }
         body.endArray()
+        writeEnd(of: users, "users", into: &body)
+    }
+
+    /// How many there are on all pages, and where the next page begins.
+    static func writeEnd<Element>(of part: AdminPage.Part<Element>, _ name: String, into body: inout JSONWriter) {
+        body.key("\(name)_total")
+        body.number(part.total)
+        body.key("\(name)_next")
+        write(part.next, into: &body)
     }
 
     private static func writeMembers(of reported: ReportedUser, into body: inout JSONWriter) {

@@ -73,8 +73,8 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         let (first, last) = (values.first ?? "", values.last ?? "")
         return switch self {
         case .openAPI: .openAPI
-        case .status: .status
-        case .users: .users
+        case .status: .status(AdminPage())
+        case .users: .users(AdminPage())
         case .addUser: .addUser
         case .user: .user(first)
         case .remove: .remove(first)

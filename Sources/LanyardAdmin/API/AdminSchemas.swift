@@ -129,11 +129,15 @@ enum AdminSchemas {
         "stored":{"type":"boolean"}}},
         "RemovedUser":{"type":"object","required":["name","removed","stored"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"removed":{"const":true},"stored":{"const":false}}},
-        "Users":{"type":"object","required":["users"],
-        "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
+        "Users":{"type":"object","required":["users","users_total","users_next"],
+        "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}},
+        "users_total":{"type":"integer","minimum":0},"users_next":{"type":["string","null"]}}},
+        "PageLimit":{"type":"integer","minimum":1,"maximum":10000},"NamePart":{"type":"string","pattern":"^[A-Za-z0-9._-]{1,64}$"},
+        "StateFilter":{"type":"string"},
         "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","readiness","requests","routes",
         "http2","identities","store","clock","descriptors","last_reload_at","stopping","store_failure","failed_reload",
-        "lowered_limit","logins","slow_calls","expiring_certificates","users"],"properties":{
+        "lowered_limit","logins","slow_calls","expiring_certificates","users","users_total","users_next","routes_total",
+        "routes_next"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
         "properties":{"listener":{"type":"string"},"address":{"type":"string"}}}},
@@ -148,6 +152,7 @@ enum AdminSchemas {
         "client_connections":{"type":"integer","minimum":0},"client_connections_max":{"type":"integer","minimum":0},
         "without_route":{"$ref":"#/components/schemas/RequestCounts"}}},
         "routes":{"type":"array","items":{"$ref":"#/components/schemas/RouteStatus"}},
+        "routes_total":{"type":"integer","minimum":0},"routes_next":{"type":["string","null"]},
         "http2":{"type":"object","required":["clients","upstreams"],"properties":{
         "clients":{"$ref":"#/components/schemas/HTTP2Side"},
         "upstreams":{"allOf":[{"$ref":"#/components/schemas/HTTP2Side"},{"type":"object","required":["ends","downgraded"],
@@ -187,7 +192,8 @@ enum AdminSchemas {
         "expiring_certificates":{"type":"array","items":{"type":"object","required":["certificate","file","expires_at"],
         "properties":{"certificate":{"type":"string"},"file":{"type":["string","null"]},
         "expires_at":{"type":"string","format":"date-time"}}}},
-        "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
+        "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}},
+        "users_total":{"type":"integer","minimum":0},"users_next":{"type":["string","null"]}}},
         "Counts":{"type":"object","additionalProperties":{"type":"integer","minimum":1}},
         "HTTP2Side":{"type":"object","required":["connections","open_streams","streams","resets","limits_passed"],"properties":{
         "connections":{"type":"integer","minimum":0},"open_streams":{"type":"integer","minimum":0},

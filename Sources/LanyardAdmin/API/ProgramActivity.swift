@@ -77,7 +77,7 @@ package struct ProgramActivity: Sendable {
 extension AdminResponses {
     /// The members of `/v1/status` about readiness and activity.
     static func write(
-        _ activity: ProgramActivity, _ readiness: HealthReport, now: Instant, wallNow: WallTime,
+        _ activity: ProgramActivity, _ page: AdminPage, _ readiness: HealthReport, now: Instant, wallNow: WallTime,
         into body: inout JSONWriter
     ) {
         body.key("readiness")
@@ -95,8 +95,10 @@ extension AdminResponses {
         body.endObject()
         body.key("routes")
         body.beginArray()
-        for route in activity.routes { write(route, now: now, wallNow: wallNow, into: &body) }
+        let routes = page.routes(of: activity.routes)
+        for route in routes.shown { write(route, now: now, wallNow: wallNow, into: &body) }
         body.endArray()
+        writeEnd(of: routes, "routes", into: &body)
         write(activity.http2, into: &body)
         body.key("identities")
         body.beginArray()

@@ -61,9 +61,12 @@ package struct AdminClient: Sendable {
 
     /// Version and users of the running Lanyard.
     ///
+    /// - Parameter query: which users and routes.
     /// - Throws: as `call` does; `notAdminAPI` also for a document that is no status, such as another program's.
-    package func status() throws(AdminCallError) -> StatusReport {
-        guard let report = StatusReport(try json("GET", "/v1/status")) else { throw .notAdminAPI(status: 200) }
+    package func status(_ query: StatusQuery = StatusQuery()) throws(AdminCallError) -> StatusReport {
+        guard let report = StatusReport(try json("GET", query.path("/v1/status"))) else {
+            throw .notAdminAPI(status: 200)
+        }
         return report
     }
 

@@ -11,10 +11,13 @@ package struct StatusReport: Equatable, Sendable {
     package let version: String
     package let uptimeSeconds: Int
     package let activeUser: String?
-    package let listeners: [Listener]
+    private let places: Places
+    package var listeners: [Listener] { places.listeners }
     /// Names of routes that do not verify their upstream.
-    package let unverifiedRoutes: [String]
+    package var unverifiedRoutes: [String] { places.unverifiedRoutes }
     package let users: [UserReport]
+    /// Shown or not.
+    package let counts: Counts
     /// A shutdown in progress; nil: none.
     package let stop: Stop?
     /// Why the store cannot be written; nil: it can.
@@ -30,6 +33,17 @@ package struct StatusReport: Equatable, Sendable {
     /// A limit that the machine has lowered; nil: none.
     package let loweredLimit: LoweredLimit?
     package let activity: StatusActivity
+
+    private struct Places: Equatable, Sendable {
+        let listeners: [Listener]
+        let unverifiedRoutes: [String]
+    }
+
+    /// How many there are.
+    package struct Counts: Equatable, Sendable {
+        package let users: Int
+        package let routes: Int
+    }
 
     /// A login that waits for its user, in a browser.
     package struct Login: Equatable, Sendable {
@@ -88,12 +102,16 @@ package struct StatusReport: Equatable, Sendable {
         self.version = version
         uptimeSeconds = json["uptime_seconds"]?.integer ?? 0
         activeUser = json["active_user"]?.string
-        listeners = (json["listeners"]?.elements ?? []).compactMap { listener in
+        let listeners = (json["listeners"]?.elements ?? []).compactMap { listener -> Listener? in
             guard let name = listener["listener"]?.string, let address = listener["address"]?.string else { return nil }
             return Listener(name: name, address: address)
         }
-        unverifiedRoutes = (json["unverified_routes"]?.elements ?? []).compactMap(\.string)
+        places = Places(
+            listeners: listeners, unverifiedRoutes: (json["unverified_routes"]?.elements ?? []).compactMap(\.string))
         users = UserReport.list(json)
+        counts = Counts(
+            users: json["users_total"]?.integer ?? users.count,
+            routes: json["routes_total"]?.integer ?? (json["routes"]?.elements ?? []).count)
         stop = json["stopping"].flatMap { stop in
             stop["seconds_left"]?.integer.map {
                 Stop(

@@ -7,15 +7,24 @@ package enum StatusScreen {
     ///   - now: the time that ages and ends are counted from.
     ///   - selectedUser: the name of a user that stands out.
     ///   - columns: of the terminal, whose lines end between words; nil: there is no limit.
+    ///   - rowsMax: rows of users, and of routes; nil: there is no limit. The others are counted.
     package static func text(
-        _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool, columns: Int? = nil
+        _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool, columns: Int? = nil,
+        rowsMax: Int? = nil
     ) -> OperatorText {
+        let users = ShownRows.users(report.users, around: selectedUser, max: rowsMax)
+        let shownRoutes = ShownRows.routes(report.activity.routes, max: rowsMax)
         let sections = [
             verdict(report, now: now, usesColour: usesColour, columns: columns),
             wrapped(process(report, now: now), columns),
-            UserTable.text(
-                report.users, now: now, selected: selectedUser, usesColour: usesColour, columns: columns),
-            routes(report.activity, now: now, usesColour: usesColour, columns: columns),
+            OperatorText(
+                [
+                    UserTable.text(users, now: now, selected: selectedUser, usesColour: usesColour, columns: columns)
+                ] + ShownRows.rest(report.counts.users - users.count, "users", "--user and --state")),
+            OperatorText(
+                [
+                    routes(shownRoutes, now: now, usesColour: usesColour, columns: columns)
+                ] + ShownRows.rest(report.counts.routes - shownRoutes.count, "routes", "--route")),
             identities(report, now: now, usesColour: usesColour, columns: columns),
         ]
         let shown = sections.filter { !$0.lines.isEmpty }
@@ -51,7 +60,7 @@ package enum StatusScreen {
     // MARK: The process
 
     static func process(_ report: StatusReport, now: WallTime) -> OperatorText {
-        let count = report.users.count
+        let count = report.counts.users
         let users = "\(count) \(count == 1 ? "user" : "users"), \(active(report))"
         let time = RelativeTime.text(seconds: report.uptimeSeconds)
         var lines: [OperatorText] = ["lanyard \(report.version), up \(time), \(users)"]
@@ -130,15 +139,15 @@ package enum StatusScreen {
     // MARK: Tables
 
     static func routes(
-        _ activity: StatusActivity, now: WallTime, usesColour: Bool, columns: Int? = nil
+        _ routes: [StatusActivity.Route], now: WallTime, usesColour: Bool, columns: Int? = nil
     ) -> OperatorText {
-        guard let first = activity.routes.first else { return OperatorText([]) }
+        guard let first = routes.first else { return OperatorText([]) }
         let span = RelativeTime.text(seconds: first.recent.seconds)
         var table = TextTable([
             "ROUTE", "USER", "UPSTREAM", "IN \(span)".uppercased(), "5XX", "REFUSED", "401", "IN FLIGHT", "WAITING",
             "BREAKER", "LAST UPSTREAM ERROR",
         ])
-        for route in activity.routes {
+        for route in routes {
             let recent = route.recent
             table.add([
                 .init(route.name), .init(route.user ?? "(active)"), .init(route.upstream),

@@ -157,6 +157,8 @@ package struct TopScreen: Sendable {
     }
 
     private static let wrappedRowsMin = 8
+    /// Users, and routes, that are shown on any terminal.
+    private static let rowsMin = 8
     private static let wrappedColumnsMin = 20
 
     /// A line of the log without what is the same in all lines of a route: `12:00:03 info request method=GET path=/a status=200`.
@@ -179,7 +181,8 @@ package struct TopScreen: Sendable {
         guard let report else { return [hasLooked ? "no Lanyard responds" : "asking the running Lanyard"] }
         guard let route = followedRoute else {
             return StatusScreen.text(
-                report, now: now, selectedUser: selectedUser, usesColour: usesColour, columns: columns
+                report, now: now, selectedUser: selectedUser, usesColour: usesColour, columns: columns,
+                rowsMax: max(room / 3, Self.rowsMin)
             ).lines
         }
         let verdict = StatusScreen.verdict(

@@ -19,25 +19,41 @@ struct StatusCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The time between two looks of --watch, such as 500ms.", valueName: "duration"))
     var interval = DurationArgument(.seconds(2))
 
+    @OptionGroup(title: "Users and routes") var users: UserFilterOptions
+    @OptionGroup var routes: RouteFilterOptions
+
+    @Option(help: ArgumentHelp("Rows of users, and of routes. (default: 50 on a terminal)", valueName: "number"))
+    var limit: Int?
+
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
     @OptionGroup(title: "Output") var output: OutputOptions
 
+    private var query: StatusQuery {
+        var query = users.query
+        query.route = routes.route
+        // On a terminal all are looked at, and those with an error come first.
+        if output.json { query.limit = limit }
+        return query
+    }
+
     func validate() throws {
+        try UserFilterOptions.check(limit)
         if interval.duration < .milliseconds(100) { throw ValidationError("--interval is 100ms at least") }
     }
 
     func run() throws {
         let session = try admin.session(for: output)
-        guard watch else { return try session.show("GET", "/v1/status", as: output, text: Self.text) }
+        let path = query.path("/v1/status")
+        guard watch else { return try session.show("GET", path, as: output, text: text) }
         let redraws = Terminal.isCapable && !output.json
         while Report.isOutputWhole {
             do {
-                let response = try session.call("GET", "/v1/status")
+                let response = try session.call("GET", path)
                 if redraws { Report.clearScreen() }
                 if output.json {
                     try session.show(response)
                 } else {
-                    let text = try Self.text(session.json(of: response))
+                    let text = try text(session.json(of: response))
                     Report.output(redraws ? text : OperatorText([text, ""]))
                 }
             } catch let code as ExitCode where code == ExitCode(69) {
@@ -47,15 +63,49 @@ struct StatusCommand: ParsableCommand {
         }
     }
 
-    private static func text(_ json: JSONValue) throws -> OperatorText {
+    private func text(_ json: JSONValue) throws -> OperatorText {
         guard let report = StatusReport(json) else {
             throw CommandFailure.failed(
                 "the response is no status of Lanyard",
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
         return StatusScreen.text(
-            report, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
+            report, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns,
+            rowsMax: limit ?? (Terminal.outputColumns == nil ? nil : Self.rowsOfTerminal))
     }
+
+    /// More would hide what comes before them.
+    private static let rowsOfTerminal = 50
+}
+
+/// Which users a command shows.
+struct UserFilterOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Users whose names contain this.", valueName: "text"))
+    var user: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Users of this state or with this session, such as logged_out or refused.", valueName: "state"))
+    var state: String?
+
+    var query: StatusQuery {
+        var query = StatusQuery()
+        (query.user, query.state) = (user, state)
+        return query
+    }
+
+    /// - Throws: `ValidationError` for a number of rows that cannot be.
+    static func check(_ limit: Int?) throws {
+        guard limit.map({ 1...10_000 ~= $0 }) ?? true else {
+            throw ValidationError("--limit is a whole number from 1 to 10000")
+        }
+    }
+}
+
+/// Which routes a command shows.
+struct RouteFilterOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Routes whose names contain this.", valueName: "text"))
+    var route: String?
 }
 
 /// `lanyard users`: the users that this device knows.
@@ -63,13 +113,31 @@ struct UsersCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users", abstract: "List the users that this device knows.")
 
+    @OptionGroup(title: "Users") var filter: UserFilterOptions
+
+    @Option(help: ArgumentHelp("Users of this page at most; the order is that of their names.", valueName: "number"))
+    var limit: Int?
+
+    @Option(help: ArgumentHelp("The last user of the page before.", valueName: "name"))
+    var after: String?
+
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
     @OptionGroup(title: "Output") var output: OutputOptions
 
+    func validate() throws { try UserFilterOptions.check(limit) }
+
     func run() throws {
-        try admin.session(for: output).show("GET", "/v1/users", as: output) { json in
-            UserTable.text(
-                UserReport.list(json), now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
+        var query = filter.query
+        (query.limit, query.after) = (limit, after)
+        try admin.session(for: output).show("GET", query.path("/v1/users"), as: output) { json in
+            let users = UserReport.list(json)
+            if users.isEmpty, query != StatusQuery() { return "No user is chosen by these options." }
+            let table = UserTable.text(
+                users, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
+            guard let next = json["users_next"]?.string else { return table }
+            return OperatorText([
+                table, OperatorText(line: "... more of \(json["users_total"]?.integer ?? 0): --after \(next)"),
+            ])
         }
     }
 }

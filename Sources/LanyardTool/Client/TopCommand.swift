@@ -17,6 +17,8 @@ struct TopCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The time between two looks, such as 500ms.", valueName: "duration"))
     var interval = DurationArgument(.seconds(1))
 
+    @OptionGroup(title: "Users and routes") var users: UserFilterOptions
+    @OptionGroup var routes: RouteFilterOptions
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
 
     func validate() throws {
@@ -33,7 +35,9 @@ struct TopCommand: ParsableCommand {
             throw CommandFailure.usage("the terminal cannot be used", "use lanyard status --watch")
         }
         defer { terminal.restore() }
-        TopLoop(client, terminal, interval: interval.duration).run()
+        var query = users.query
+        query.route = routes.route
+        TopLoop(client, query, terminal, interval: interval.duration).run()
     }
 }
 
@@ -67,6 +71,8 @@ private final class TopLoop {
     private static let slowLook = Duration.seconds(2)
 
     private let client: AdminClient
+    /// Which users and routes it shows.
+    private let query: StatusQuery
     private let terminal: FullScreen
     private let interval: Duration
     private let results = Results()
@@ -76,8 +82,9 @@ private final class TopLoop {
     /// When a call has set the log level. A look that began before may have the former one.
     private var levelSetAt = ContinuousClock.now
 
-    init(_ client: AdminClient, _ terminal: FullScreen, interval: Duration) {
+    init(_ client: AdminClient, _ query: StatusQuery, _ terminal: FullScreen, interval: Duration) {
         self.client = client
+        self.query = query
         self.terminal = terminal
         self.interval = interval
     }
@@ -108,17 +115,17 @@ private final class TopLoop {
 
     private func beginLook() {
         lookStart = .now
-        let (client, results, route) = (client, results, screen.followedRoute)
+        let (client, query, results, route) = (client, query, results, screen.followedRoute)
         DispatchQueue.global().async {
-            let look = Self.look(client, route)
+            let look = Self.look(client, query, route)
             results.look.withLock { $0 = look }
         }
     }
 
-    private static func look(_ client: AdminClient, _ route: String?) -> Look {
+    private static func look(_ client: AdminClient, _ query: StatusQuery, _ route: String?) -> Look {
         var look = Look()
         do throws(AdminCallError) {
-            look.report = try client.status()
+            look.report = try client.status(query)
             look.logLevel = try client.json("GET", "/v1/log-level")["level"]?.string
             guard let route else { return look }
             let log = try client.json("GET", "/v1/log/\(AdminClient.segment(route))")
