@@ -96,7 +96,8 @@ class Configuration:
         yield from ["log: {access: false}", *(line.replace("PORT", str(self.health)) for line in self.settings)]
         yield from self.users.lines()
         yield "routes:"
-        more = f", {self.of_route}" if self.of_route else ""
+        # All routes have one upstream. Each user has a connection of its own, which is kept.
+        more = ", connections_max: 100000" + (f", {self.of_route}" if self.of_route else "")
         for route in range(self.routes):
             limit = f", body_bytes_max: {self.changes}MiB" if self.changes and route == self.routes - 1 else ""
             yield (f'  - {{name: r{route}, match: {{path: "/r{route}/"}}, upstream: "http://127.0.0.1:{self.upstream}", '
