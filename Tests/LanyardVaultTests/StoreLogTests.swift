@@ -210,6 +210,11 @@ import Testing
         ] {
             #expect(error(joined(order))?.kind == .damaged, "\(order)")
         }
+        // A copy from before that was continued: its record has the same number, and the same key.
+        try write(Array(whole[..<places[3]]))
+        _ = try StoreSamples.file(path).commit([Self.save("elsewhere", 1)], now: .now)
+        let continued = try bytes()
+        #expect(error(continued) == nil && error(continued + records[4])?.kind == .damaged)
         let other = folder.file("other")
         let second = try StoreSamples.file(other)
         _ = try second.begin()
