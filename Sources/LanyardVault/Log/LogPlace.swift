@@ -4,7 +4,7 @@ import LanyardSessionInterface
 /// How far a file of format 2 was read or written.
 struct LogPlace: Sendable {
     /// A file of fewer bytes is never too long.
-    private static let bytesMin = 256 << 10
+    private static let bytesMin = 64 << 10
 
     private(set) var log: StoreLog
     /// Records of the contents that the file was made with and that are not read yet.
