@@ -158,14 +158,7 @@ package struct OpenedStore: Sendable {
     private static func write(_ bytes: [UInt8], as name: String, in folder: SystemDisk) throws(DiskError) {
         let writer = try folder.create(name)
         do throws(DiskError) {
-            try bytes.withUnsafeBytes { all in
-                Result { () throws(DiskError) in
-                    var rest = all
-                    while !rest.isEmpty {
-                        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try writer.write(rest)))
-                    }
-                }
-            }.get()
+            try writer.write(all: bytes)
             try writer.sync()
             try folder.syncFolder()
         } catch {

@@ -84,7 +84,7 @@ extension StoreFile {
             if place.isTorn { try disk.cut(path.name, to: end) }
             let writer = try disk.extend(path.name, from: end)
             do throws(DiskError) {
-                try write(record, to: writer)
+                try writer.write(all: record)
             } catch {
                 // Frees the room for another attempt.
                 try? disk.cut(path.name, to: end)
@@ -124,7 +124,7 @@ extension StoreFile {
         try disk.remove(path.temporary)
         do throws(DiskError) {
             let draft = try disk.create(path.temporary)
-            try write(bytes, to: draft)
+            try draft.write(all: bytes)
             try draft.sync()
             try disk.rename(path.temporary, to: name)
         } catch {
@@ -132,17 +132,6 @@ extension StoreFile {
             try? disk.remove(path.temporary)
             throw error
         }
-    }
-
-    private func write(_ bytes: [UInt8], to writer: any DiskWriter) throws(DiskError) {
-        try bytes.withUnsafeBytes { all in
-            Result { () throws(DiskError) in
-                var rest = all
-                while !rest.isEmpty {
-                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try writer.write(rest)))
-                }
-            }
-        }.get()
     }
 
     func removeLeftover() throws(StoreError) {

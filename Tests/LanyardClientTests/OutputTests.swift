@@ -52,6 +52,10 @@ import Testing
                 "There are no users: lanyard login NAME adds one."
             ]
         )
+        #expect(
+            UserTable.text([], choosesUsers: true, now: Self.now, usesColour: true).lines == [
+                "No user is chosen by these options."
+            ])
     }
 
     @Test("the process: who is active, where it listens, routes that verify nothing")

@@ -72,6 +72,30 @@ import Testing
 
     private static func user(_ members: String) throws -> String { text(try object(alice, with: members)) }
 
+    @Test("of many users those with an error are shown first, or those around the chosen one; the others are counted")
+    func manyUsers() throws {
+        let users = try (100..<200).map { number in
+            try Self.user(#""name":"u\#(number)"\#(number == 190 ? #","session":"refused","action":"operator""# : "")"#)
+        }
+        func rows(_ selected: String?, max: Int?) throws -> (names: [String], rest: String?) {
+            let lines = StatusScreen.text(
+                try Self.report(users: users), now: Self.now, selectedUser: selected, usesColour: false, rowsMax: max
+            ).lines
+            let names = lines.compactMap { $0.split(separator: " ").first.map(String.init) }
+            return (
+                names.filter { $0.count == 4 && $0.first == "u" }, lines.first { $0.hasPrefix("...") }
+            )
+        }
+        let some = try rows(nil, max: 4)
+        #expect(some.names == ["u190", "u100", "u101", "u102"])
+        #expect(some.rest == "... 96 more users: --user and --state choose some, --limit shows more")
+        #expect(try rows("u150", max: 4).names == ["u148", "u149", "u150", "u151"])
+        #expect(try rows("u199", max: 4).names == ["u196", "u197", "u198", "u199"])
+        #expect(try rows("u100", max: 4).names.first == "u100")
+        let all = try rows(nil, max: nil)
+        #expect(all.names.count == 100 && all.rest == nil)
+    }
+
     private static func first(_ report: StatusReport) -> String {
         StatusScreen.text(report, now: now, usesColour: false).lines[0]
     }

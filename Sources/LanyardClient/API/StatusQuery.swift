@@ -13,6 +13,9 @@ package struct StatusQuery: Equatable, Sendable {
 
     package init() {}
 
+    /// Users may be left out.
+    package var choosesUsers: Bool { user != nil || state != nil || after != nil }
+
     /// A path with the query.
     package func path(_ path: String) -> String {
         let members = [

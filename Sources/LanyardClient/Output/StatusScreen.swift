@@ -8,9 +8,10 @@ package enum StatusScreen {
     ///   - selectedUser: the name of a user that stands out.
     ///   - columns: of the terminal, whose lines end between words; nil: there is no limit.
     ///   - rowsMax: rows of users, and of routes; nil: there is no limit. The others are counted.
+    ///   - choosesUsers: the report may lack users.
     package static func text(
         _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool, columns: Int? = nil,
-        rowsMax: Int? = nil
+        rowsMax: Int? = nil, choosesUsers: Bool = false
     ) -> OperatorText {
         let users = ShownRows.users(report.users, around: selectedUser, max: rowsMax)
         let shownRoutes = ShownRows.routes(report.activity.routes, max: rowsMax)
@@ -19,7 +20,9 @@ package enum StatusScreen {
             wrapped(process(report, now: now), columns),
             OperatorText(
                 [
-                    UserTable.text(users, now: now, selected: selectedUser, usesColour: usesColour, columns: columns)
+                    UserTable.text(
+                        users, choosesUsers: choosesUsers, now: now, selected: selectedUser, usesColour: usesColour,
+                        columns: columns)
                 ] + ShownRows.rest(report.counts.users - users.count, "users", "--user and --state")),
             OperatorText(
                 [

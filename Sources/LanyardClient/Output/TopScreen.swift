@@ -74,7 +74,11 @@ package struct TopScreen: Sendable {
     /// nil: no log is shown.
     package private(set) var followedRoute: String?
 
-    package init() {}
+    /// The reports may lack users.
+    private let choosesUsers: Bool
+
+    /// - Parameter choosesUsers: the reports may lack users.
+    package init(choosesUsers: Bool = false) { self.choosesUsers = choosesUsers }
 
     /// Takes the next status.
     package mutating func update(_ report: StatusReport?) {
@@ -182,7 +186,7 @@ package struct TopScreen: Sendable {
         guard let route = followedRoute else {
             return StatusScreen.text(
                 report, now: now, selectedUser: selectedUser, usesColour: usesColour, columns: columns,
-                rowsMax: max(room / 3, Self.rowsMin)
+                rowsMax: max(room / 3, Self.rowsMin), choosesUsers: choosesUsers
             ).lines
         }
         let verdict = StatusScreen.verdict(

@@ -3,13 +3,18 @@ import LanyardFoundations
 /// What operators see of users: a row for each.
 package enum UserTable {
     /// - Parameters:
+    ///   - choosesUsers: others may have been left out.
     ///   - now: the time that expiries are counted from.
     ///   - selected: the name of a user that stands out.
     ///   - columns: of the terminal; nil: there is no limit.
     package static func text(
-        _ users: [UserReport], now: WallTime, selected: String? = nil, usesColour: Bool, columns: Int? = nil
+        _ users: [UserReport], choosesUsers: Bool = false, now: WallTime, selected: String? = nil, usesColour: Bool,
+        columns: Int? = nil
     ) -> OperatorText {
-        guard !users.isEmpty else { return "There are no users: lanyard login NAME adds one." }
+        guard !users.isEmpty else {
+            return choosesUsers
+                ? "No user is chosen by these options." : "There are no users: lanyard login NAME adds one."
+        }
         var table = TextTable([
             "USER", "STATE", "SESSION", "IDENTITY", "TOKEN", "SESSION ENDS", "NEXT REFRESH", "MUST ACT", "LAST ERROR",
         ])

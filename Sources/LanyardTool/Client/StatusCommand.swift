@@ -71,7 +71,8 @@ struct StatusCommand: ParsableCommand {
         }
         return StatusScreen.text(
             report, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns,
-            rowsMax: limit ?? (Terminal.outputColumns == nil ? nil : Self.rowsOfTerminal))
+            rowsMax: limit ?? (Terminal.outputColumns == nil ? nil : Self.rowsOfTerminal),
+            choosesUsers: query.choosesUsers)
     }
 
     /// More would hide what comes before them.
@@ -131,9 +132,9 @@ struct UsersCommand: ParsableCommand {
         (query.limit, query.after) = (limit, after)
         try admin.session(for: output).show("GET", query.path("/v1/users"), as: output) { json in
             let users = UserReport.list(json)
-            if users.isEmpty, query != StatusQuery() { return "No user is chosen by these options." }
             let table = UserTable.text(
-                users, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
+                users, choosesUsers: query.choosesUsers, now: .now, usesColour: Colour.isUsed,
+                columns: Terminal.outputColumns)
             guard let next = json["users_next"]?.string else { return table }
             return OperatorText([
                 table, OperatorText(line: "... more of \(json["users_total"]?.integer ?? 0): --after \(next)"),

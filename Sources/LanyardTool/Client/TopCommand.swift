@@ -76,7 +76,7 @@ private final class TopLoop {
     private let terminal: FullScreen
     private let interval: Duration
     private let results = Results()
-    private var screen = TopScreen()
+    private var screen: TopScreen
     /// Of the look that has no result yet.
     private var lookStart: ContinuousClock.Instant?
     /// When a call has set the log level. A look that began before may have the former one.
@@ -85,6 +85,7 @@ private final class TopLoop {
     init(_ client: AdminClient, _ query: StatusQuery, _ terminal: FullScreen, interval: Duration) {
         self.client = client
         self.query = query
+        screen = TopScreen(choosesUsers: query.choosesUsers)
         self.terminal = terminal
         self.interval = interval
     }

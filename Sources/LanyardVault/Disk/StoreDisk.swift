@@ -107,6 +107,22 @@ package protocol DiskWriter: AnyObject {
     func sync() throws(DiskError)
 }
 
+extension DiskWriter {
+    /// Adds all of these bytes, in as many calls as it takes.
+    ///
+    /// - Throws: as `write` does. Some first part of them may be in the file.
+    func write(all bytes: [UInt8]) throws(DiskError) {
+        try bytes.withUnsafeBytes { all in
+            Result { () throws(DiskError) in
+                var rest = all
+                while !rest.isEmpty {
+                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(try write(rest)))
+                }
+            }
+        }.get()
+    }
+}
+
 /// A lock that is held. It ends with `release`, with the last reference, or with the process.
 package protocol DiskLock: AnyObject, Sendable {
     func release()
