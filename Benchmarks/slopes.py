@@ -9,8 +9,8 @@ import scaling
 # Users and routes. The first is what a process costs anyway.
 BASE, FEW, SMALLER, LARGER = 1, 60, 250, 2000
 SIZES = [BASE, FEW, SMALLER, LARGER]
-# A square grows by the factor of the size once more. Twice is for caches and noise.
-SLACK = 2
+# A square grows by the factor of the size once more. The rest is for caches, page faults and noise.
+SLACK = 3
 ROUNDS = 3
 REST_SECONDS, IDLE_SECONDS = 2, 5
 REQUESTS = 3000

@@ -200,6 +200,27 @@ struct UnsavedChangeTests {
         #expect(driver.contents.revocations.map { Tokens.text($0.token) } == ["one"])
     }
 
+    @Test(
+        "a logout that the store could not take holds when the login after it, which it could not take either, has ended in a refusal",
+        arguments: [nil, "two"])
+    func replacedLogout(_ refresh: String?) throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.storeError = CoordinatorDriver.full
+        driver.terminate(.logOut, ticket: 1)
+        driver.login(.configured(.emailPassword(email: "a", password: "/x")), ticket: 2)
+        try driver.grant(refresh: refresh, account: "a")
+        try #require(driver.state == .valid && driver.stored?.session != nil)
+        driver.refreshNow(ticket: 3)
+        if refresh != nil { try driver.fail(.sessionDead) }
+        try #require(driver.call?.kind == .login)
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: Array(repeating: 1, count: 32)))
+        driver.storeError = nil
+        for _ in 0..<20 { driver.toDue() }
+        #expect(driver.state == .refused && driver.stored?.session == nil && driver.stored?.refused != nil)
+        #expect(driver.stored?.isLoggedOut == false && !driver.coordinator.isUnsaved)
+    }
+
     @Test("a session that has died is not stored later")
     func died() throws {
         let driver = try Self.unsaved(hasCredential: false)

@@ -204,6 +204,17 @@ final class HTTPBench: Sendable {
     /// Another content of the token's file: a new generation, or without any the end of the session.
     func writeToken(_ text: String) throws { try folder.write("token", text) }
 
+    /// The file that had no token has it again, and the session knows: other tests use this bench, too.
+    func restoreToken() async throws {
+        guard let clock else { throw TestFailure("this bench has no clock") }
+        try writeToken(Self.token)
+        for _ in 0..<4 {
+            try await clock.pass(LanyardProcess.fileDelay)
+            if try await RawClient.ask(lanyard.health, "GET", "/readyz").status == 200 { return }
+        }
+        throw TestFailure("the token in the file serves no request")
+    }
+
     // MARK: Talking
 
     /// A client's connection.

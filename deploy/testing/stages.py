@@ -203,7 +203,7 @@ class Stages:
         self.tidy()
         self.tests("tests", ".build", *self.gate_skips(), environment={"LANYARD_TEST_PRODUCTS": ".build/release"})
         self.simulation("short-simulation", "--scale", "0.01", "--refreshes", "2000", "--known", "no", "--least", "1")
-        self.simulation("search", "--search", "20")
+        self.simulation("search", "--search", "60")
         for name in QUICK_CHECKS:
             self.check(name, "--quick")
         self.program("benchmark", "Benchmarks/run", "--short")

@@ -52,6 +52,8 @@ struct SessionWrites: Sendable {
     var isWriting = false
     /// The failed changes, in order. No request waits for them, but a crash would lose them.
     private(set) var unsavedChanges: [PendingChange] = []
+    /// The unsaved session took the place of an unsaved end of the session that the store holds. Without the one the other counts again.
+    private var hasReplacedEnding = false
     /// The latest error; nil while the store works.
     private(set) var error: StoreError?
     private(set) var retryAt = Instant.never
@@ -130,15 +132,17 @@ struct SessionWrites: Sendable {
         case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal, .cancelDeletion:
             unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
-        case .end: unsavedChanges = []
+        case .end: (unsavedChanges, hasReplacedEnding) = ([], false)
         case .terminate(let termination, var end):
             end.isRepeated = true
+            hasReplacedEnding = false
             return unsavedChanges = [.terminate(termination, end)]
         case .saveSession(var login):
             if hasUnsavedCancellation { login.keepsLogout = false }
             let version = SessionVersion(session: login.session.id, generation: login.generationMin)
             failedWrite = StoredRelation.FailedWrite(
                 version: version, issuedAt: login.session.issuedAt, refresh: login.session.refresh)
+            hasReplacedEnding = hasReplacedEnding || hasUnsavedEnding || hasUnsavedTokenDrop
             return unsavedChanges = [.saveSession(login)]
         }
         unsavedChanges.append(pendingChange)
@@ -177,12 +181,15 @@ struct SessionWrites: Sendable {
 
     /// The current session has ended: only changes that record this remain.
     mutating func dropSession() {
+        let isEndingLeft = hasReplacedEnding && hasUnsavedSession
         unsavedChanges.removeAll { pendingChange in
             switch pendingChange {
             case .saveSession, .storeIntent, .clearIntent, .dropRefreshToken, .beginDeletion, .cancelDeletion: true
             case .end, .recordRefusal, .terminate: false
             }
         }
+        if isEndingLeft { unsavedChanges.insert(.end, at: 0) }
+        hasReplacedEnding = false
     }
 
     /// The store holds a termination: what came before it is obsolete. A refusal or a spent credential that was noted after a
@@ -190,13 +197,13 @@ struct SessionWrites: Sendable {
     mutating func dropUpToTermination() {
         let place = unsavedChanges.lastIndex(where: \.isTermination)
         unsavedChanges = place.map { Array(unsavedChanges[($0 + 1)...]) } ?? []
-        failedWrite = nil
+        (failedWrite, hasReplacedEnding) = (nil, false)
     }
 
     /// The store holds a newer session: older changes are obsolete.
     mutating func dropAll() {
         unsavedChanges = []
-        failedWrite = nil
+        (failedWrite, hasReplacedEnding) = (nil, false)
     }
 
     /// The store works. Returns whether it failed before and nothing is left to store.

@@ -8,6 +8,8 @@ package struct CrashPoint: Hashable, Sendable {
         // Changes of the store.
         case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, beginDeletion,
             cancelDeletion, other
+        /// A new file in place of the store's: what each of these changes comes to now and then.
+        case replace
         // Between two acts of a session, no disk call in progress.
         case login, refresh, revoke, publish, response, account
 
@@ -26,6 +28,8 @@ package struct CrashPoint: Hashable, Sendable {
                 default: .other
                 }
         }
+
+        var isChange: Bool { rawValue >= Work.storeIntent.rawValue && rawValue <= Work.other.rawValue }
     }
 
     package enum Call: Int, CaseIterable, Sendable {
@@ -43,6 +47,13 @@ package struct CrashPoint: Hashable, Sendable {
         self.call = call
     }
 
+    /// - Parameters:
+    ///   - work: what the process is about.
+    ///   - isOfNewFile: the call is about a file that is to be the store's.
+    init(_ work: Work, _ call: Call, isOfNewFile: Bool) {
+        self.init(isOfNewFile && work.isChange ? .replace : work, call)
+    }
+
     static let count = Work.allCases.count * Call.allCases.count
     var index: Int { work.rawValue * Call.allCases.count + call.rawValue }
 
@@ -57,23 +68,26 @@ package struct CrashPoint: Hashable, Sendable {
     /// All places where a process can be: what a long run must have reached.
     package static let possible = withoutAccounts + withAccounts
 
-    private static let writes: [Call] = [
-        .lock, .read, .unlink, .create, .write, .synchronize, .rename, .synchronizeFolder, .unlock,
-    ]
+    /// Of a change that adds a record.
+    private static let additions: [Call] = [.lock, .read, .extend, .write, .synchronize, .unlock]
+
+    private static let replacing: [CrashPoint] = [
+        Call.unlink, .create, .write, .synchronize, .rename, .synchronizeFolder,
+    ].map { CrashPoint(.replace, $0) }
 
     /// In links and deletions.
     private static let withAccounts =
-        [Work.beginDeletion, .cancelDeletion].flatMap { work in writes.map { CrashPoint(work, $0) } }
+        [Work.beginDeletion, .cancelDeletion].flatMap { work in additions.map { CrashPoint(work, $0) } }
         + [CrashPoint(.account, .none)]
 
     private static let withoutAccounts: [CrashPoint] = {
-        let changes: [Work] = [
-            .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .logOut,
-        ]
+        let changes: [Work] = [.storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end]
         let acts: [Work] = [.login, .refresh, .revoke, .publish, .response]
-        return changes.flatMap { work in writes.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
-            + opening
+        return changes.flatMap { work in additions.map { CrashPoint(work, $0) } } + acts.map { CrashPoint($0, .none) }
+            + replacing + opening
             + [
+                // A logout always makes a new file.
+                CrashPoint(.logOut, .lock), CrashPoint(.logOut, .read), CrashPoint(.logOut, .unlock),
                 CrashPoint(.read, .read), CrashPoint(.lockUser, .lock), CrashPoint(.unlockUser, .unlock),
             ]
     }()

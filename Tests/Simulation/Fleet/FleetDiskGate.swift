@@ -32,20 +32,23 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     }
 
     /// `body` is the call's effect.
-    func call<R>(_ call: CrashPoint.Call, _ body: () throws(DiskError) -> R) throws(DiskError) -> R {
+    func call<R>(
+        _ call: CrashPoint.Call, isOfNewFile: Bool = false, _ body: () throws(DiskError) -> R
+    ) throws(DiskError) -> R {
         guard died == nil else { throw DiskError(EIO, "dying") }
         onCall()
         // The power may have gone during `onCall`.
         guard died == nil else { throw DiskError(EIO, "dying") }
-        let isArmed = armed?.point == CrashPoint(work, call)
-        if isArmed, armed?.isLate == false { throw end(call) }
+        let point = CrashPoint(work, call, isOfNewFile: isOfNewFile)
+        let isArmed = armed?.point == point
+        if isArmed, armed?.isLate == false { throw end(at: point) }
         let result = try body()
-        if isArmed { throw end(call) }
+        if isArmed { throw end(at: point) }
         return result
     }
 
-    private func end(_ call: CrashPoint.Call) -> DiskError {
-        die(at: CrashPoint(work, call))
+    private func end(at point: CrashPoint) -> DiskError {
+        die(at: point)
         return DiskError(EIO, "dying")
     }
 
@@ -66,7 +69,9 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     }
 
     package func extend(_ name: String, from offset: Int) throws(DiskError) -> any DiskWriter {
-        try call(.extend) { () throws(DiskError) in FleetDraft(try disk.extend(name, from: offset), self) }
+        try call(.extend) { () throws(DiskError) in
+            FleetDraft(try disk.extend(name, from: offset), self, isNew: false)
+        }
     }
 
     package func cut(_ name: String, to byteCount: Int) throws(DiskError) {
@@ -78,15 +83,17 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     }
 
     package func create(_ name: String) throws(DiskError) -> any DiskWriter {
-        try call(.create) { () throws(DiskError) in FleetDraft(try disk.create(name), self) }
+        try call(.create, isOfNewFile: true) { () throws(DiskError) in
+            FleetDraft(try disk.create(name), self, isNew: true)
+        }
     }
 
     package func rename(_ name: String, to other: String) throws(DiskError) {
-        try call(.rename) { () throws(DiskError) in try disk.rename(name, to: other) }
+        try call(.rename, isOfNewFile: true) { () throws(DiskError) in try disk.rename(name, to: other) }
     }
 
     package func syncFolder() throws(DiskError) {
-        try call(.synchronizeFolder) { () throws(DiskError) in try disk.synchronizeFolder() }
+        try call(.synchronizeFolder, isOfNewFile: true) { () throws(DiskError) in try disk.synchronizeFolder() }
     }
 
     package func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
@@ -94,7 +101,7 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     }
 
     package func remove(_ name: String) throws(DiskError) {
-        try call(.unlink) { () throws(DiskError) in try disk.unlink(name) }
+        try call(.unlink, isOfNewFile: true) { () throws(DiskError) in try disk.unlink(name) }
     }
 
     package func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
@@ -108,18 +115,21 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
 final class FleetDraft: DiskWriter {
     private let file: FleetDisk.File
     private let gate: FleetDiskGate
+    /// Made for this, and not added to.
+    private let isNew: Bool
 
-    init(_ file: FleetDisk.File, _ gate: FleetDiskGate) {
+    init(_ file: FleetDisk.File, _ gate: FleetDiskGate, isNew: Bool) {
         self.file = file
         self.gate = gate
+        self.isNew = isNew
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int {
-        try gate.call(.write) { () throws(DiskError) in try gate.disk.write(bytes, to: file) }
+        try gate.call(.write, isOfNewFile: isNew) { () throws(DiskError) in try gate.disk.write(bytes, to: file) }
     }
 
     func sync() throws(DiskError) {
-        try gate.call(.synchronize) { () throws(DiskError) in try gate.disk.synchronize(file) }
+        try gate.call(.synchronize, isOfNewFile: isNew) { () throws(DiskError) in try gate.disk.synchronize(file) }
     }
 }
 

@@ -1,7 +1,8 @@
 /// A world that has shown a mistake of the program's: run again by every run, first of all.
 ///
 /// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a
-/// test of its own beside. These are of worlds in which no operator changes an account, without variants.
+/// test of its own beside. But for the one that says so, these are worlds in which no operator
+/// changes an account, without variants.
 package struct FleetRegression: Sendable, CustomStringConvertible {
     package var plan: FleetPlan
     /// What was wrong.
@@ -18,6 +19,12 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
         plan = FleetPlan(
             seed: seed, lifetime: lifetime, span: .seconds(hours * 3600), isGuided: true, changesAccounts: false,
             hasVariants: false, triesLast: false)
+        self.description = description
+    }
+
+    /// A world as its seed has it, with variants.
+    private init(variants seed: UInt64, _ lifetime: Duration, _ span: Duration, _ description: String) {
+        plan = FleetPlan(seed: seed, lifetime: lifetime, span: span, hasVariants: true)
         self.description = description
     }
 
@@ -71,5 +78,8 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
         FleetRegression(
             guided: 2, .seconds(2), hours: 6,
             "a refresh token that had been sent without an answer was stored late, when its session had ended"),
+        FleetRegression(
+            variants: 73, .seconds(86_400), .seconds(86_400) * 365,
+            "a login that the store could not take made it forget the logout before it, which it had not taken either"),
     ]
 }

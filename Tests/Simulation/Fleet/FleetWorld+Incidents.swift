@@ -98,6 +98,8 @@ extension FleetWorld {
     private func lead(_ process: FleetProcess, _ user: Int, to work: CrashPoint.Work) {
         switch work {
         case .logOut, .revoke: logOutForAWhile(user, at: process)
+        // Each logout makes a new file; any change does when enough records were added.
+        case .replace where random.hits(0.5): logOutForAWhile(user, at: process)
         case .recordRefusal:
             troublePassword(of: user)
             force(process, user)

@@ -12,25 +12,16 @@ extension FleetWorld {
     private var diskWorks: Bool { open.allSatisfy { $0.sessions.allSatisfy { $0.coordinator.storeError == nil } } }
 
     /// What the file holds now, for certain or not.
-    func storedContents() -> StoreContents? {
-        if seen.version != disk.version { seen = (disk.version, contents(disk.content(of: storePath.name))) }
-        return seen.contents
-    }
+    func storedContents() -> StoreContents? { look(seen, disk.version) { disk.content(of: storePath.name) } }
 
     /// What it would hold after a loss of power now.
     func durableContents() -> StoreContents? {
-        if durable.version != disk.durableVersion {
-            durable = (disk.durableVersion, contents(disk.durableContent(of: storePath.name)))
-        }
-        return durable.contents
+        look(durable, disk.durableVersion) { disk.durableContent(of: storePath.name) }
     }
 
-    private func contents(_ bytes: [UInt8]?) -> StoreContents? {
-        guard let bytes else { return nil }
-        // Both of them are mostly the same.
-        if let opened, opened.bytes == bytes { return opened.contents }
-        let contents = try? StoreFile.contents(of: bytes, sealing: sealing)
-        opened = (bytes, contents)
+    private func look(_ view: FleetStoreView, _ version: UInt64, _ bytes: () -> [UInt8]?) -> StoreContents? {
+        let contents = view.contents(version, bytes)
+        if view.differs { accuse(.readable, "what was added to the store was not read as the whole file is") }
         return contents
     }
 

@@ -57,11 +57,10 @@ package final class FleetWorld {
     var lockTroubleAt = Instant.past
     /// Of each number that was published: the service's account.
     var accounts: [AccountNumber: String] = [:]
-    /// What the store held when it was last looked at, by the disk's version.
-    var seen: (version: UInt64, contents: StoreContents?) = (.max, nil)
-    var durable: (version: UInt64, contents: StoreContents?) = (.max, nil)
-    /// The bytes that were opened last, and what they are.
-    var opened: (bytes: [UInt8], contents: StoreContents?)?
+    /// What the store holds, by the disk's version.
+    let seen: FleetStoreView
+    /// What it would hold after a loss of power.
+    let durable: FleetStoreView
     /// What it held for certain after the last answered change.
     var latest: StoreContents?
     let sealing = CheapSealing(key: 7)
@@ -85,6 +84,8 @@ package final class FleetWorld {
         openRefreshes = plan.members.map { _ in [] }
         traffic = plan.members.map { $0.variants.map { FleetVariant.Traffic(isSteady: $0.traffic == .always) } }
         configured = (0..<plan.processes).map { _ in plan.members.map { Set($0.variants.indices) } }
+        seen = FleetStoreView(storePath, sealing: sealing)
+        durable = FleetStoreView(storePath, sealing: sealing)
         plantInDisk()
     }
 

@@ -155,8 +155,7 @@ import Testing
             #expect(line["status"].int == 200 && line["origin"].string == "upstream" && line["bytes"].int == 4)
             #expect(line["side"].string == "lanyard" && line["reason"].string == reason && line["key"].string == key)
         }
-        try bench.writeToken(HTTPBench.token)
-        try await clock.pass(LanyardProcess.fileDelay)
+        try await bench.restoreToken()
     }
 
     @Test("20.2 An upgraded connection leaves its line at its end, with the bytes for the client")
