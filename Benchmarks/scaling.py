@@ -244,7 +244,7 @@ class Bench:
 
     def __init__(self, folder):
         self.folder = folder
-        os.chmod(folder, 0o711)
+        os.chmod(folder, 0o755)
         bench.build_tools(folder)
         self.cpu, self.load_cpu = rounds.processors()
         self.setting = bench.Setting(folder, folder)

@@ -19,7 +19,8 @@ package enum StoreChange: Sendable {
     ///
     /// - sent: the refresh token that the call has sent, if it works only once; nil: another one, or a login. The intent of another
     ///   token, which the store still holds, stays: that one was exchanged for this.
-    case clearIntent(user: String, sent: SentToken? = nil)
+    /// - isOfLogin: the call was a login. What is open of a refresh stays: the store may not have taken the login's intent.
+    case clearIntent(user: String, sent: SentToken? = nil, isOfLogin: Bool = false)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
     /// The tokens of a login or a refresh that began at `base`. The intent is removed; what they say of the configured credential

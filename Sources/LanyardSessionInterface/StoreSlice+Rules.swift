@@ -24,10 +24,10 @@ extension StoreSlice {
                 user.intent = intent
                 if isLastTry { user.markLastTry() }
             }
-        case .clearIntent(_, let sent):
+        case .clearIntent(_, let sent, let isOfLogin):
             // A later token than the stored one was sent: what is known of the stored one stays.
             if let sent, let stored = user?.session?.refresh, stored != sent.token { return .stored(user) }
-            user?.closeIntent(leaving: sent?.openCalls)
+            user?.closeIntent(leaving: sent?.openCalls, isOfLogin: isOfLogin)
             // The intent of a first login has added the user.
             if user?.isBlank == true { user = nil }
             return .stored(user)

@@ -83,7 +83,7 @@ extension StoreChange {
     /// The user that the change is about; nil: none.
     package var userName: String? {
         switch self {
-        case .storeIntent(let user, _, _, _, _, _, _), .clearIntent(let user, _), .dropRefreshToken(let user, _),
+        case .storeIntent(let user, _, _, _, _, _, _), .clearIntent(let user, _, _), .dropRefreshToken(let user, _),
             .saveSession(let user, _, _), .recordRefusal(let user, _, _, _), .end(let user, _), .logOut(let user, _, _),
             .beginDeletion(let user, _), .cancelDeletion(let user, _), .remove(let user, _):
             user

@@ -275,10 +275,12 @@ extension StoredUser {
 
     /// The intent's call has a result that changed nothing: an earlier open refresh is open again.
     ///
-    /// - Parameter known: how many calls with the refresh token are open; nil: one less than the intent says. A repetition of the change
-    ///   then closes no other call.
-    mutating func closeIntent(leaving known: Int? = nil) {
-        guard let open = intent else { return }
+    /// - Parameters:
+    ///   - known: how many calls with the refresh token are open; nil: one less than the intent says. A repetition of the change then
+    ///     closes no other call.
+    ///   - isOfLogin: the call was a login, whose intent may not be here.
+    mutating func closeIntent(leaving known: Int? = nil, isOfLogin: Bool = false) {
+        guard let open = intent, !(isOfLogin && open.kind == .refresh) else { return }
         let tries = min(open.tries, known ?? (open.kind == .refresh ? open.tries - 1 : open.tries))
         intent = tries > 0 ? StoredIntent(kind: .refresh, at: open.at, tries: tries) : nil
     }

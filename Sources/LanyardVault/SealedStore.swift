@@ -218,7 +218,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         if let standing { userLocks.keep(standing.name) }
         switch change {
         case .remove(let name, _): userLocks.handleRemoval(of: name)
-        case .clearIntent(let name, _) where standing == nil: userLocks.handleRemoval(of: name)
+        case .clearIntent(let name, _, _) where standing == nil: userLocks.handleRemoval(of: name)
         default: break
         }
     }

@@ -80,12 +80,13 @@ extension StoreFile {
     /// Whether the sealed file holds the token does not matter, nor whether it took the change. The mark of a token before it stays.
     func settleMark(by change: StoreChange) {
         switch change {
-        case .clearIntent(let user, let sent):
+        // A login has sent none: the marks of refresh tokens stay.
+        case .clearIntent(_, _, isOfLogin: true): return
+        case .clearIntent(let user, let sent, isOfLogin: false):
             let stored = contents[user]?.session?.refresh
             guard let token = sent?.token ?? stored, let mark = mark(of: token) else { return }
-            let others = contents[user]?.intent?.kind == .login ? mark.tries : mark.tries - 1
             write(
-                UsedMarks.Mark(tries: min(mark.tries, sent?.openCalls ?? others), at: mark.at),
+                UsedMarks.Mark(tries: min(mark.tries, sent?.openCalls ?? mark.tries - 1), at: mark.at),
                 hash(of: token), of: user, isStored: token == stored)
         case .saveSession(let user, let login, _):
             guard !login.hasOpenCall, let token = login.session.refresh, let mark = mark(of: token) else {

@@ -145,7 +145,7 @@ final class CoordinatorDriver {
     }
     /// What the store was told last of a refresh token that may work only once and that had its response.
     var settledToken: (token: String?, openCalls: Int)? {
-        guard case .clearIntent(_, let sent?)? = commits.last else { return nil }
+        guard case .clearIntent(_, let sent?, _)? = commits.last else { return nil }
         return (Tokens.text(sent.token), sent.openCalls)
     }
     /// The store owes a reply.

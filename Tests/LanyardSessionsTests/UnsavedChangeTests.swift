@@ -221,6 +221,22 @@ struct UnsavedChangeTests {
         #expect(driver.stored?.isLoggedOut == false && !driver.coordinator.isUnsaved)
     }
 
+    @Test(
+        "a login that fails closes no refresh without a response, although the store could not take that the token is lost"
+    )
+    func failedLogin() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse)
+        try driver.logIn()
+        driver.refreshNow(ticket: 1)
+        driver.storeError = CoordinatorDriver.full
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        try #require(driver.call?.kind == .login && driver.stored?.intent?.kind == .refresh)
+        driver.storeError = nil
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.stored?.intent?.kind == .refresh || driver.storedRefresh == nil)
+    }
+
     @Test("a session that has died is not stored later")
     func died() throws {
         let driver = try Self.unsaved(hasCredential: false)

@@ -311,6 +311,22 @@ struct VariantTests {
         #expect(Tokens.text(driver.variant(1)?.token) == "for orders again")
     }
 
+    @Test("a 410 to a refresh holds it up until a fetch is successful")
+    func goneRefresh() throws {
+        let driver = try Self.fetched()
+        for _ in 0..<20 where driver.call?.variant != .plain { driver.toDue() }
+        try #require(driver.call?.kind == .refresh && driver.state == .refreshing)
+        try driver.fail(.gone)
+        #expect(driver.state == .stale && driver.call?.variant == Self.orders)
+        driver.forget()
+        var made: [TokenVariant] = []
+        while let call = driver.call, made.count < 4 {
+            made.append(call.variant)
+            try driver.grant(refresh: "next \(made.count)")
+        }
+        #expect(Set(made) == [Self.orders, Self.stock, .plain] && driver.state == .valid)
+    }
+
     @Test("a fetch that finds the refresh token dead: the session's own refresh finds it, too, and ends it")
     func deadRefreshToken() throws {
         for hasCredential in [true, false] {

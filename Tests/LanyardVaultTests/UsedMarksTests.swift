@@ -89,6 +89,23 @@ import Testing
         #expect(try Self.intent(on: disk)?.tries == 1)
     }
 
+    @Test(
+        "the result of a login leaves the mark of a token without a response, and its intent, whether or not the disk is full"
+    )
+    func closedLogin() throws {
+        let disk = try Self.machine()
+        let file = try Self.begun(on: disk)
+        disk.setRoom(0)
+        Self.fail(Self.intent(), file)
+        Self.fail(.clearIntent(user: "alice", isOfLogin: true), file)
+        #expect(try Self.intent(on: disk)?.tries == 1)
+        disk.setRoom(.max)
+        _ = try file.commit([.clearIntent(user: "alice", isOfLogin: true)], now: .now)
+        #expect(try Self.intent(on: disk)?.tries == 1)
+        _ = try file.commit([.clearIntent(user: "alice")], now: .now)
+        #expect(try Self.intent(on: disk) == nil)
+    }
+
     /// The disk is full: the first token was exchanged for a second one that is only in memory, and that was sent.
     private static func successorSent(_ file: StoreFile, tries: Int = 1) {
         fail(intent(), file)

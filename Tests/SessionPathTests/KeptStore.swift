@@ -17,7 +17,9 @@ final class KeptStore: SessionStore {
         case none
         /// The next read is held.
         case expected
-        case held(@Sendable () -> Void)
+        case held(@Sendable (StoredUser?) -> Void, user: String)
+        /// It has its result.
+        case read(@Sendable () -> Void)
     }
 
     var contents: StoreContents { kept.withLock { $0 } }
@@ -40,11 +42,12 @@ final class KeptStore: SessionStore {
     /// The held read has its result already; this is what another process changes behind it.
     func editAfterRead(_ body: @escaping @Sendable (inout StoreContents) -> Void) {
         heldRead.withLock { read in
-            guard case .held(let reply) = read else { return }
-            read = .held { [self] in
-                reply()
-                kept.withLock { body(&$0) }
+            guard case .held(let reply, let user) = read else { return }
+            let result = kept.withLock { contents in
+                defer { body(&contents) }
+                return contents[user]
             }
+            read = .read { reply(result) }
         }
     }
 
@@ -58,13 +61,17 @@ final class KeptStore: SessionStore {
             defer { read = .none }
             return read
         }
-        if case .held(let read) = held { read() }
+        switch held {
+        case .none, .expected: break
+        case .held(let reply, let user): reply(contents[user])
+        case .read(let reply): reply()
+        }
     }
 
     func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
         let isHeld = heldRead.withLock { read in
             guard case .expected = read else { return false }
-            read = .held { [self] in reply(.success(kept.withLock { $0[user] })) }
+            read = .held({ reply(.success($0)) }, user: user)
             return true
         }
         if !isHeld { reply(.success(kept.withLock { $0[user] })) }

@@ -50,9 +50,9 @@ enum SizeExceptions {
         "LanyardRequestPath/Streams/ByteStream.swift": 443,
         "LanyardRequestPath/TLS/TLSSession.swift": 481,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,
-        "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 465,
-        "LanyardSessions/Coordination/SessionCoordinator.swift": 486,
-        "LanyardSessions/Service/SessionRunner.swift": 657,
-        "LanyardSessions/Service/SessionService.swift": 619,
+        "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 453,
+        "LanyardSessions/Coordination/SessionCoordinator.swift": 477,
+        "LanyardSessions/Service/SessionRunner.swift": 655,
+        "LanyardSessions/Service/SessionService.swift": 610,
     ]
 }

@@ -359,7 +359,7 @@ extension SessionCoordinator {
                 applyToVariant(at: place, .logIn)
             }
             if waiting.awaitsRefresh { retryVariants() }
-            endGoneOfVariants()
+            endGone()
         } else {
             restartVariants()
         }

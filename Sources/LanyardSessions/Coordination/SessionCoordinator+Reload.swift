@@ -84,7 +84,8 @@ extension SessionCoordinator.Event {
         case .terminate(_, let id): .termination(id)
         case .beginDeletion: .deletion
         case .begin, .due, .reconfigured, .session, .variant, .freshTokenRefused, .endDeletion, .drain, .retryUnsaved,
-            .retryUnsavedEnd, .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared,
+            .retryUnsavedEnd, .locked, .turnMissed, .begun, .read, .storeSnapshot, .committed, .callCompleted,
+            .refreshPrepared,
             .claimed, .secondCallPostponed, .probe, .serviceReturned:
             nil
         }

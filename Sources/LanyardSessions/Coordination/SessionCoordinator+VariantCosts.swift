@@ -155,4 +155,25 @@ extension SessionCoordinator {
         variantCosts = VariantCosts()
         applyBlocks()
     }
+
+    /// A call was successful. What a 410 to a call for another token holds up is called for now.
+    mutating func endGone() {
+        context.endGone()
+        if session.retryState?.isGone == true {
+            switch session {
+            case .loggingIn: applyToSession(.logIn)
+            case .stale, .unreachable: applyToSession(.refreshNow(.retry))
+            case .loggedOut, .valid, .refreshing, .loginRequired, .refused: break
+            }
+        }
+        for place in variants.indices {
+            variants[place].context.endGone()
+            guard variants[place].session.retryState?.isGone == true else { continue }
+            switch variants[place].session {
+            case .loggingIn: applyToVariant(at: place, .logIn)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshNow(.retry))
+            case .loggedOut, .valid, .refreshing, .loginRequired, .refused: break
+            }
+        }
+    }
 }

@@ -152,19 +152,6 @@ extension SessionCoordinator {
         }
     }
 
-    /// A call for another token was successful: variants that a 410 holds up are fetched now.
-    mutating func endGoneOfVariants() {
-        for place in variants.indices {
-            variants[place].context.endGone()
-            guard variants[place].session.retryState?.isGone == true else { continue }
-            switch variants[place].session {
-            case .loggingIn: applyToVariant(at: place, .logIn)
-            case .stale, .unreachable: applyToVariant(at: place, .refreshNow(.retry))
-            case .loggedOut, .valid, .refreshing, .loginRequired, .refused: break
-            }
-        }
-    }
-
     /// A reload may name other variants.
     mutating func reconfigureVariants() {
         let former = variants
@@ -360,6 +347,7 @@ extension SessionCoordinator {
                 noteIssue(at: place, isDemanded: isDemanded)
             }
         }
+        endGone()
         refreshToken.warnings.restart()
         finish()
     }

@@ -33,7 +33,9 @@ extension SessionCoordinator {
             return .storeIntent(
                 user: setup.user, identity: identity, intent, base: knownRecord.base, token: token, isLastTry: isLastTry
             )
-        case .clearIntent: return .clearIntent(user: setup.user, sent: sentToken(of: write))
+        case .clearIntent:
+            let isOfLogin = write.origin != .unsavedChanges && operation?.call.kind == .login
+            return .clearIntent(user: setup.user, sent: sentToken(of: write), isOfLogin: isOfLogin)
         case .dropRefreshToken: return .dropRefreshToken(user: setup.user, base: knownRecord.base)
         case .end: return .end(user: setup.user, base: knownRecord.base)
         case .saveSession(var login):

@@ -63,6 +63,8 @@ package struct SessionCoordinator: Sendable {
         /// first.
         case retryUnsavedEnd
         case locked(StoreLock)
+        /// The operation has not begun: the identity's service responds to no call of its other users.
+        case turnMissed
         case begun(StoreBeginning, operation: UInt64)
         case read(Result<StoredUser?, StoreError>, operation: UInt64)
         /// What the store holds of this user, from a read of all users. No change of this user was in progress.
@@ -415,6 +417,7 @@ package struct SessionCoordinator: Sendable {
         case .retryUnsaved: if isDrained { retryNext() }
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): handleLocked(result)
+        case .turnMissed: handleTurnMissed()
         case .begun(let result, let number): handleBegun(result, number)
         case .read(let result, let number): handleRead(result, number)
         case .storeSnapshot(let user): applySnapshot(user)
@@ -424,18 +427,6 @@ package struct SessionCoordinator: Sendable {
         case .claimed(let ownership, let number): handleClaimed(ownership, number)
         case .secondCallPostponed(let until, let number): postponeSecondCall(until: until, number)
         }
-    }
-
-    /// Adds the warnings of a refresh token or account that is about to end.
-    private mutating func addWarnings() {
-        let tokens = session.tokens
-        // Only a failed refresh lets the time without use pass.
-        let isFailing = session.state == .stale || session.state == .unreachable
-        let logEvents = refreshToken.warnings.collect(
-            expiry: tokens?.refresh == nil ? nil : isFailing ? tokens?.refreshEnd : tokens?.refreshExpiry,
-            idle: setup.refreshTokens.idle, hasCredential: context.hasCredential,
-            accountSince: tokens != nil && provider == "anonymous" ? knownRecord.accountSince : nil, at: eventContext)
-        for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 
     // MARK: Shared helpers

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// Warnings ahead of an end: of the refresh token, and of an anonymous account (refresh-outcomes.md 12, refresh.md 16).
 struct SessionWarnings: Sendable {
@@ -76,5 +77,19 @@ struct SessionWarnings: Sendable {
     private mutating func scheduleCheck(in time: Duration, _ eventContext: EventContext) {
         // Checked at least once a day: the wall clock, on which this depends, may be set in between.
         nextAt = min(nextAt, eventContext.instant + min(max(time, .milliseconds(1)), .seconds(86_400)))
+    }
+}
+
+extension SessionCoordinator {
+    /// Adds the warnings of a refresh token or account that is about to end.
+    mutating func addWarnings() {
+        let tokens = session.tokens
+        // Only a failed refresh lets the time without use pass.
+        let isFailing = session.state == .stale || session.state == .unreachable
+        let logEvents = refreshToken.warnings.collect(
+            expiry: tokens?.refresh == nil ? nil : isFailing ? tokens?.refreshEnd : tokens?.refreshExpiry,
+            idle: setup.refreshTokens.idle, hasCredential: context.hasCredential,
+            accountSince: tokens != nil && provider == "anonymous" ? knownRecord.accountSince : nil, at: eventContext)
+        for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 }

@@ -144,6 +144,14 @@ package struct TokenOperation: Sendable {
         }
     }
 
+    /// It waits for another process, or before a repetition.
+    var isPausing: Bool {
+        switch stage {
+        case .queueing, .pausing: true
+        case .beginning, .preparing, .calling, .claiming, .saving, .closing: false
+        }
+    }
+
     /// The service is being connected. Nothing is stored of the call, and nothing was sent that works only once.
     var isPreparing: Bool { if case .preparing = stage { true } else { false } }
 

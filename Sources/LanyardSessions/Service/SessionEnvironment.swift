@@ -23,6 +23,7 @@ protocol RunnerEnvironment: SessionEnvironment {
     var store: any SessionStore { get }
     var accounts: any AccountRegistry { get }
     var revocations: any RevocationSending { get }
+    var turns: TurnKeeper { get }
     /// The store's key for `CredentialFingerprint`.
     var fingerprintKey: Secret { get }
 

@@ -25,6 +25,7 @@ package final class SessionRunner: @unchecked Sendable {
         var commits: UInt64 = 0
         /// Tries to store what only this process has, while the end of the process waits for them.
         var triesBeforeEnd: UInt64 = 0
+        var logouts: UInt64 = 0
     }
 
     let index: UserIndex
@@ -38,7 +39,7 @@ package final class SessionRunner: @unchecked Sendable {
     private var isHandling = false
     private var replies = OperatorReplies<Reply>()
     private var counts = Counts()
-    private var hasLoggedOut = false
+    var turn = CallTurn.none
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
     let openCall: OpenCall
     /// Of the lines of denied forced refreshes, by reason: an upstream may refuse each request.
@@ -81,7 +82,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// An operator has ended the user's session in this process.
     var wasLoggedOutHere: Bool {
         environment.loop.assertIsCurrent()
-        return hasLoggedOut
+        return counts.logouts > 0
     }
 
     /// The number of changes sent to the store.
@@ -262,6 +263,7 @@ package final class SessionRunner: @unchecked Sendable {
             log(logEvent, at: .now)
         }
         timer.drop()
+        leaveTurn()
         openCall.drop()
         user.credential?.stop()
         if case .feed(let feed) = user.source { feed.stop() }
@@ -304,7 +306,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
         environment.loop.assertIsCurrent()
-        hasLoggedOut = true
+        counts.logouts += 1
         terminate(.logOut, reply)
     }
 
@@ -339,8 +341,8 @@ package final class SessionRunner: @unchecked Sendable {
 
     // MARK: Events and actions
 
-    /// May be called on any queue.
-    private func send(_ event: SessionCoordinator.Event) {
+    /// From anywhere.
+    func send(_ event: SessionCoordinator.Event) {
         environment.loop.post { [self] in handle(event) }
     }
 
@@ -380,6 +382,7 @@ package final class SessionRunner: @unchecked Sendable {
             }
         }
         (isHandling, inbox) = (false, [])
+        settleTurn()
         timer.set(at: machine.due)
         if isServing { environment.update(self) }
         // The replies come after the report shows what they say.
@@ -403,11 +406,13 @@ package final class SessionRunner: @unchecked Sendable {
         case .publishAccount(let account): publish(account)
         case .countUses(let index): countUses(of: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
-        case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
+        case .tryLock: whenItsTurn { [self] in lock() }
         case .unlock: environment.store.unlock(name)
         case .begin(let change, let operation):
-            counts.commits += 1
-            environment.begin(name, change) { [weak self] in self?.send(.begun($0, operation: operation)) }
+            whenItsTurn { [self] in
+                counts.commits += 1
+                environment.begin(name, change) { [weak self] in self?.send(.begun($0, operation: operation)) }
+            }
         case .read(let operation):
             environment.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
@@ -646,12 +651,5 @@ package final class SessionRunner: @unchecked Sendable {
         SessionLog.write(
             logEvent, state: machine.session.state, generation: machine.context.generation,
             canLogIn: machine.context.hasCredential, at: eventContext, to: logger)
-    }
-}
-
-extension ManagedUser {
-    /// What token calls ask for; nil: nothing in particular.
-    fileprivate var tokenRequest: IdentityFingerprint? {
-        if case .service(let service) = source { service.tokenRequest } else { nil }
     }
 }

@@ -23,8 +23,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private let registry: UserRegistry
     private(set) lazy var userService = UserService(registry, environment: self)
     private lazy var records = ServiceRecords(
-        revocations: RevocationRunner(environment: self), metadata: MetadataKeeper(contents.metadata, environment: self)
-    )
+        revocations: RevocationRunner(environment: self),
+        metadata: MetadataKeeper(contents.metadata, environment: self),
+        turns: TurnKeeper(environment: self))
     private lazy var timers = ServiceTimers(
         clocks: ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) },
         probe: SessionTimer(on: loop) { [unowned self] in makeProbes() },
@@ -254,6 +255,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         userService.stop()
         runnerTable.stop()
         probeTimer.drop()
+        turns.drop()
         timers.lastWrites.drop()
         timers.clocks.drop()
         loop.stop()
@@ -575,6 +577,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 private struct ServiceRecords {
     let revocations: RevocationRunner
     let metadata: MetadataKeeper
+    let turns: TurnKeeper
     /// By the name of the identity.
     var secondCalls: [String: SecondCallLimit] = [:]
 }
@@ -583,19 +586,7 @@ private struct ServiceRecords {
 extension SessionService: RunnerEnvironment, UserEnvironment, RevocationEnvironment {
     var accounts: any AccountRegistry { userService }
     var revocations: any RevocationSending { records.revocations }
-}
-
-/// Operators' calls while Lanyard runs. On the service's queue, unless stated otherwise.
-extension SessionService: UserOperations {
-    /// From anywhere.
-    package func perform(
-        _ call: UserCall, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void
-    ) {
-        loop.post { [self] in
-            guard !isStopped, !isDraining else { return reply(.failure(.stopping)) }
-            whenStarted { [self] in userService.perform(call, reply) }
-        }
-    }
+    var turns: TurnKeeper { records.turns }
 }
 
 /// Timers of the service beside those of its sessions.

@@ -117,3 +117,10 @@ package struct ConfiguredIdentity: Sendable {
 
     var isStatic: Bool { if case .staticToken = kind { true } else { false } }
 }
+
+extension ManagedUser {
+    /// What token calls ask for; nil: nothing in particular.
+    var tokenRequest: IdentityFingerprint? {
+        if case .service(let service) = source { service.tokenRequest } else { nil }
+    }
+}
