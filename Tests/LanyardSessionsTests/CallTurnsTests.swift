@@ -21,9 +21,9 @@ struct CallTurnsTests {
 
     private static func ask(
         _ turns: inout Turns, _ callers: some Sequence<Int>, of identity: String = "a",
-        _ urgency: Turns.Urgency = .login, at now: Instant = start
+        _ urgency: Turns.Urgency = .login, _ kind: Turns.Kind = .refresh, at now: Instant = start
     ) -> [Turns.Ticket] {
-        callers.map { turns.ask($0, of: identity, urgency, timeout: .seconds(30), at: now) }
+        callers.map { turns.ask($0, of: identity, kind, urgency, timeout: .seconds(30), at: now) }
     }
 
     @Test("Rule 18: sixteen begin, in the order of their coming; the end of one lets the next begin")
@@ -102,7 +102,7 @@ struct CallTurnsTests {
         #expect(Self.begun(&turns).map(\.caller) == [90], "another service has asked for nothing")
         turns.record(.asksToWait(.seconds(3600)), of: "a", at: Self.start)
         for ticket in held { turns.end(ticket, at: Self.start) }
-        #expect(Self.begun(&turns).isEmpty && turns.heldUntil == Self.start + .seconds(1))
+        #expect(Self.begun(&turns).isEmpty && turns.checkAt == Self.start + .seconds(1))
         for second in 1...5 {
             let begun = Self.begun(&turns, at: Self.start + .seconds(second))
             #expect(begun.map(\.caller) == [19 + second])
@@ -114,7 +114,7 @@ struct CallTurnsTests {
         #expect(Self.begun(&turns, at: Self.start + .seconds(5.95)).count == 11)
         turns.record(.asksToWait(.seconds(3600)), of: "a", at: Self.start + .seconds(6))
         #expect(Self.begun(&turns, at: Self.start + .seconds(66)).isEmpty, "sixteen have begun")
-        #expect(turns.heldUntil == .never)
+        #expect(turns.checkAt == Self.start + .seconds(5), "the check for those that are stuck")
     }
 
     @Test(
@@ -126,11 +126,18 @@ struct CallTurnsTests {
         _ = Self.begun(&turns)
         _ = Self.ask(&turns, [20, 21])
         _ = Self.ask(&turns, [22], at: Self.start + .seconds(10))
-        #expect(turns.removeStuck(at: Self.start + .seconds(29)).isEmpty)
+        // Whatever comes in between does not put the checks off.
+        for second in 1..<30 {
+            _ = Self.begun(&turns, at: Self.start + .seconds(second))
+            #expect(turns.checkAt <= Self.start + .seconds(second + 5))
+            #expect(turns.removeStuck(at: Self.start + .seconds(second)).isEmpty)
+        }
+        #expect(turns.checkAt == Self.start + .seconds(30))
         #expect(turns.removeStuck(at: Self.start + .seconds(30)) == [20, 21])
         turns.record(.failed, of: "a", at: Self.start + .seconds(35))
         #expect(turns.removeStuck(at: Self.start + .seconds(64)).isEmpty)
-        #expect(turns.removeStuck(at: Self.start + .seconds(65)) == [22] && turns.waitingCount == 0)
+        #expect(turns.removeStuck(at: Self.start + .seconds(69)) == [22] && turns.waitingCount == 0)
+        #expect(turns.checkAt == .never)
     }
 
     /// Ten thousand users want a token at once. The service serves eight calls at a time.

@@ -52,7 +52,7 @@ enum SizeExceptions {
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,
         "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 453,
         "LanyardSessions/Coordination/SessionCoordinator.swift": 477,
-        "LanyardSessions/Service/SessionRunner.swift": 655,
+        "LanyardSessions/Service/SessionRunner.swift": 656,
         "LanyardSessions/Service/SessionService.swift": 610,
     ]
 }

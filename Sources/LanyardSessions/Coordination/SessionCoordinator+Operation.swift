@@ -8,13 +8,12 @@ extension SessionCoordinator {
     /// Starts the next operation if none is in progress: an operator's before the session's own.
     mutating func startNext() {
         guard !isOperating, !writes.isTerminating else { return }
-        let lockDeadline = eventContext.instant + context.policy.lockTimeout
         if let login = waiting.login {
             waiting.login = nil
             let isLink = login.obtained?.continuedSession != nil
             var call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
             call.standIn = login.isPlain ? nil : standIn(of: call, by: login.credentials)
-            operation = TokenOperation(call, for: login, lockDeadline: lockDeadline)
+            operation = TokenOperation(call, for: login)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
             waiting.call = nil
@@ -25,13 +24,12 @@ extension SessionCoordinator {
                 ?? (next.call.kind == .login ? login : .none)
             var call = next.call
             call.standIn = standIn(of: call, by: credentials)
-            operation = TokenOperation(call, credentials, lockDeadline: lockDeadline)
-        } else if !isDraining, let fetch = nextFetch(lockDeadline) {
+            operation = TokenOperation(call, credentials)
+        } else if !isDraining, let fetch = nextFetch() {
             operation = fetch
         } else if waiting.closesIntent, !isDraining {
             waiting.closesIntent = false
-            operation = TokenOperation(
-                closingIntent: context.begin(.refresh, .start, at: eventContext), at: eventContext.instant)
+            operation = TokenOperation(closingIntent: context.begin(.refresh, .start, at: eventContext))
         } else {
             return waiting.call = nil
         }
@@ -110,13 +108,15 @@ extension SessionCoordinator {
         case .busy where operation.purpose == .closingIntent: return finish()
         case .busy: break
         }
-        guard eventContext.instant < operation.lockDeadline else {
+        let isFirst = operation.lockDeadline == .never
+        let deadline = isFirst ? eventContext.instant + context.policy.lockTimeout : operation.lockDeadline
+        self.operation?.lockDeadline = deadline
+        guard eventContext.instant < deadline else {
             return handleFailure(
                 IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
         }
         let until = eventContext.instant + Backoff.storeLock.delay(after: 1, chance: eventContext.chance)
-        if !operation.hasLoggedWait { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
-        self.operation?.hasLoggedWait = true
+        if isFirst { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
         self.operation?.stage = .queueing(until: until)
     }
 

@@ -235,7 +235,7 @@ extension SessionCoordinator {
 
     /// The fetch that has waited longest; nil: none may be made. It proves the session by what that has now. A session
     /// that has lost its refresh token logs in first.
-    mutating func nextFetch(_ lockDeadline: Instant) -> TokenOperation? {
+    mutating func nextFetch() -> TokenOperation? {
         guard let tokens = session.tokens else { return nil }
         for place in variants.indices where variants[place].waiting?.number != variants[place].session.call?.number {
             variants[place].waiting = nil
@@ -250,7 +250,7 @@ extension SessionCoordinator {
         variants[place].waiting = nil
         call.kind = tokens.refresh == nil ? .login : .refresh
         let login = setup.credential.map { TokenOperation.Credentials.login($0) } ?? .none
-        return TokenOperation(call, tokens.refresh.map { .refreshToken($0) } ?? login, lockDeadline: lockDeadline)
+        return TokenOperation(call, tokens.refresh.map { .refreshToken($0) } ?? login)
     }
 
     /// The login's grant fetches variants, also while the renewal of the plain token fails. Three cases are excepted: a credential that one

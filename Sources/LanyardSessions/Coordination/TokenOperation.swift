@@ -93,26 +93,24 @@ package struct TokenOperation: Sendable {
     var preparation = Preparation.none
     /// Decided when the call is made; nil: there is none.
     package internal(set) var secondCall: SecondCall?
-    /// The wait for the lock has been logged.
-    var hasLoggedWait = false
+    /// How long another process may have the lock; `.never` before it was found busy.
+    var lockDeadline = Instant.never
     /// What the call sends.
     let credentials: Credentials
     /// The refresh token of the stored session that a login replaces.
     var replacedRefreshToken: Secret?
     /// `StoredSession.id` of what is being saved; 0: nothing is.
     var savedSession: UInt64 = 0
-    let lockDeadline: Instant
 
     /// The session's own call.
-    init(_ call: SessionCall, _ credentials: Credentials, lockDeadline: Instant) {
+    init(_ call: SessionCall, _ credentials: Credentials) {
         purpose = .own
         self.call = call
         self.credentials = credentials
-        self.lockDeadline = lockDeadline
     }
 
     /// An operator's login, or the session that came from one.
-    init(_ call: SessionCall, for login: SessionCoordinator.OperatorLogin, lockDeadline: Instant) {
+    init(_ call: SessionCall, for login: SessionCoordinator.OperatorLogin) {
         purpose = .operatorLogin
         var call = call
         if let obtained = login.obtained {
@@ -121,15 +119,13 @@ package struct TokenOperation: Sendable {
         }
         credentials = login.credentials
         self.call = call
-        self.lockDeadline = lockDeadline
     }
 
     /// Closes an intent that a crash left open.
-    init(closingIntent call: SessionCall, at now: Instant) {
+    init(closingIntent call: SessionCall) {
         purpose = .closingIntent
         self.call = call
         credentials = .none
-        lockDeadline = now
     }
 
     var number: UInt64 { call.number }

@@ -562,6 +562,7 @@ package final class SessionRunner: @unchecked Sendable {
         defer { environment.signalIfDrained() }
         guard !environment.isStopped else { return }
         count(result, call)
+        environment.turns.record(result, of: user.settings.identity)
         guard isStopped else {
             handle(.callCompleted(result, call))
             if isServing { environment.handleCallEnd(of: self, result) }

@@ -11,7 +11,6 @@ extension SessionService {
     func handleCallEnd(of runner: SessionRunner, _ result: Result<Grant, IdentityError>) {
         loop.assertIsCurrent()
         let identity = runner.managedUser.settings.identity
-        turns.record(result, of: identity)
         let failure: IdentityError? =
             switch result {
             // A token that came too late to be used: the session tries again as after a failure.

@@ -4,9 +4,6 @@ import LanyardSettings
 
 /// Gives the sessions of a service their turns. Belongs to the service's queue.
 final class TurnKeeper {
-    /// How often sessions are looked for that wait for a service which responds to none of them.
-    private static let stuckInterval = Duration.seconds(5)
-
     private unowned let environment: any RunnerEnvironment
     private let loop: EventLoop
     private var turns = CallTurns<SessionRunner>()
@@ -19,12 +16,12 @@ final class TurnKeeper {
     }
 
     /// A session wants to begin a call. `give` tells it when.
-    func ask(for runner: SessionRunner, _ urgency: CallTurns<SessionRunner>.Urgency)
-        -> CallTurns<SessionRunner>.Ticket
-    {
+    func ask(
+        for runner: SessionRunner, _ kind: CallTurns<SessionRunner>.Kind, _ urgency: CallTurns<SessionRunner>.Urgency
+    ) -> CallTurns<SessionRunner>.Ticket {
         loop.assertIsCurrent()
         return turns.ask(
-            runner, of: runner.managedUser.settings.identity, urgency,
+            runner, of: runner.managedUser.settings.identity, kind, urgency,
             timeout: runner.coordinator.context.policy.attemptTimeout, at: loop.now)
     }
 
@@ -40,7 +37,7 @@ final class TurnKeeper {
         turns.end(ticket, at: loop.now)
     }
 
-    /// A call of the identity has ended.
+    /// A call of the identity has ended. Before the session hears of it: the next ones must not begin in between.
     func record(_ result: Result<Grant, IdentityError>, of identity: String) {
         loop.assertIsCurrent()
         switch result {
@@ -57,7 +54,7 @@ final class TurnKeeper {
         loop.assertIsCurrent()
         guard !environment.isStopped, !environment.isDraining else { return timer.set(at: .never) }
         while let next = turns.next(at: loop.now) { next.caller.beginTurn(next.ticket) }
-        timer.set(at: min(turns.heldUntil, turns.waitingCount == 0 ? .never : loop.now + Self.stuckInterval))
+        timer.set(at: turns.checkAt)
     }
 
     private func handleTimer() {
