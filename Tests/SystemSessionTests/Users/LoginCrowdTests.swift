@@ -83,8 +83,9 @@ import Testing
         try await crowd.ask(0)
 
         var turn = 0
-        try await clock.pass(until: "each has three refreshes", atMost: .seconds(4 * Self.lifetime), grain: .seconds(20))
-        {
+        try await clock.pass(
+            until: "each has three refreshes", atMost: .seconds(4 * Self.lifetime), grain: .seconds(20)
+        ) {
             turn += 1
             if turn.isMultiple(of: 5) { try await crowd.ask(turn) }
             return try await crowd.calls("refresh").count >= 3 * users
