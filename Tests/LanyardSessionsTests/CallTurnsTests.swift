@@ -117,6 +117,21 @@ struct CallTurnsTests {
         #expect(turns.checkAt == Self.start + .seconds(5), "the check for those that are stuck")
     }
 
+    @Test("Rule 18: ten of the sixteen are logins at most; the others are for calls whose session has a token to keep")
+    func logins() {
+        var turns = Turns()
+        _ = Self.ask(&turns, 0..<30, .login, .login)
+        let first = Self.begun(&turns)
+        #expect(first.map(\.caller) == Array(0..<10) && turns.waitingCount == 20)
+        _ = Self.ask(&turns, 40..<47, .renewal, .refresh)
+        let second = Self.begun(&turns)
+        #expect(second.map(\.caller) == Array(40..<46))
+        for call in second.prefix(1) { turns.end(call.ticket, at: Self.start) }
+        #expect(Self.begun(&turns).map(\.caller) == [46])
+        for call in first.prefix(1) { turns.end(call.ticket, at: Self.start) }
+        #expect(Self.begun(&turns).map(\.caller) == [10])
+    }
+
     @Test(
         "Rule 18: who has waited for its timeout while the service responded to nobody does not wait on; a response begins the time anew"
     )

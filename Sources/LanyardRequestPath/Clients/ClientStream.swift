@@ -101,6 +101,9 @@ final class ClientStream: ListedStream, TunnelStream {
         send(&fields, data, ends: ends, nil)
     }
 
+    /// To write the trailers of the response into.
+    func makeTrailers() -> StreamTrailers { output.makeTrailers() }
+
     /// Sends the last body bytes, and trailers behind them.
     func send(
         _ fields: inout HTTP2FieldWriter, _ data: UnsafeRawBufferPointer, behind trailers: StreamTrailers
@@ -161,6 +164,7 @@ final class ClientStream: ListedStream, TunnelStream {
         guard state != .closed, let trailers = output.takeDueTrailers() else { return }
         let receiver = held
         _ = trailers.fields.withFields { receiver.session.submitTrailers(id, $0) }
+        output.reuse(trailers)
         receiver.frame()
     }
 

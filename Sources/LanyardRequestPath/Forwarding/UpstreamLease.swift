@@ -44,6 +44,9 @@ package struct UpstreamLease: ~Copyable {
         return reference._withUnsafeGuaranteedRef { !$0.stream.isFlushed }
     }
 
+    /// The connection belongs to one client (http-connections.md 16.9).
+    var isBound: Bool { reference._withUnsafeGuaranteedRef { $0.isBound } }
+
     /// Bytes of the request that the upstream has not taken.
     var queuedBytes: Int {
         if let place { return place._withUnsafeGuaranteedRef { $0.queuedBytes } }

@@ -124,6 +124,9 @@ package final class UpstreamStream: ListedStream {
         return true
     }
 
+    /// To write the trailers of the request into.
+    func makeTrailers() -> StreamTrailers { output.makeTrailers() }
+
     /// Sends bytes of the body, in two runs.
     ///
     /// - Returns: false: the stream is closed.
@@ -159,6 +162,7 @@ package final class UpstreamStream: ListedStream {
         guard !isClosed, let trailers = output.takeDueTrailers() else { return }
         let multiplexer = held
         _ = trailers.fields.withFields { multiplexer.session.submitTrailers(id, $0) }
+        output.reuse(trailers)
         multiplexer.frame()
     }
 

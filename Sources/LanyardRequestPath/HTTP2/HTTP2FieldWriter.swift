@@ -155,5 +155,11 @@ extension HTTP2FieldWriter: HeadSink {
 
 /// Trailers that wait for the end of their body. An object, because few responses have some.
 final class StreamTrailers {
-    var fields = HTTP2FieldWriter(bytes: 512, fields: 8)
+    /// Of the text of most trailers.
+    private static let usualBytes = 512
+
+    var fields = HTTP2FieldWriter(bytes: usualBytes, fields: 8)
+
+    /// The next message may use the object: it holds no more than usual.
+    var isReusable: Bool { fields.listBytes <= Self.usualBytes }
 }

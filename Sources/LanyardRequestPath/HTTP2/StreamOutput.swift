@@ -11,6 +11,8 @@ struct StreamOutput: ~Copyable {
     private var queue: ByteQueue
     /// Follow the body.
     private var trailers: StreamTrailers?
+    /// Those of an earlier message, for the next one: each call of gRPC has some.
+    private var spareTrailers: StreamTrailers?
     /// `source.framed` at the latest call of those that check the progress.
     private var checkedBytes: UInt64 = 0
 
@@ -90,6 +92,16 @@ struct StreamOutput: ~Copyable {
         self.trailers = nil
         source.pointee.has_ended = 1
         return trailers
+    }
+
+    /// To write the trailers of a message into.
+    mutating func makeTrailers() -> StreamTrailers { spareTrailers.take() ?? StreamTrailers() }
+
+    /// The codec has copied them.
+    mutating func reuse(_ trailers: StreamTrailers) {
+        guard trailers.isReusable else { return }
+        trailers.fields.clear()
+        spareTrailers = trailers
     }
 
     // MARK: Progress of the peer

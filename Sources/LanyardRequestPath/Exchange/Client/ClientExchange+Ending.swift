@@ -46,6 +46,8 @@ extension ClientExchange {
     ) {
         // The shard's, which a reload replaces in a turn of its own: not counted.
         guard let log = shard.accessLog.map({ Unmanaged.passUnretained($0) }) else { return }
+        // Each reading of the state counts what is in it.
+        let state = self.state
         let isHeadRead = state.isHeadRead
         let entry = AccessEntry(
             id: input.requestID(from: shard), user: state.user, status: status, origin: origin,
@@ -190,7 +192,7 @@ extension ClientExchange {
     /// The connection may carry another request: of this client only, if the client has authenticated itself on it
     /// (http-connections.md 16.9).
     func giveBack(_ lease: consuming UpstreamLease) {
-        if lease.connection.isBound { sink.keepBound(lease) } else { lease.giveBack() }
+        if lease.isBound { sink.keepBound(lease) } else { lease.giveBack() }
     }
 
     /// The response was cut off. The client must be able to see that (http-forwarding.md 13.5).
@@ -203,7 +205,7 @@ extension ClientExchange {
 
     /// A call of gRPC whose response was cut off ends with a status, which its client understands better than a reset (H29, H46).
     private func endCall() -> Bool {
-        let trailers = StreamTrailers()
+        let trailers = sink.makeTrailers()
         trailers.fields.writeField("grpc-status", decimal: GRPC.unavailable)
         GRPC.writeMessage("The response was cut off.", into: &trailers.fields)
         shard.heads.fields.clear()

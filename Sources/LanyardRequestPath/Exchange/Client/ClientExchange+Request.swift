@@ -52,16 +52,12 @@ extension ClientExchange {
     }
 
     private func forward(to target: RequestTarget, on shardRoute: Unmanaged<ShardRoute>) {
-        let route = shardRoute._withUnsafeGuaranteedRef { $0.route }
-        guard admit(target, on: route) else {
+        guard shardRoute._withUnsafeGuaranteedRef({ admit(target, on: $0.route) }) else {
             count(for: shardRoute)
             return refuse(.connectNotBridged)
         }
-        replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
-        if input.head.kind == .post, route.settings.errors != .problem, mayUseJSONRPC(on: route) {
-            input.beginMessage()
-        }
-        guard let user = route.user ?? served.active else {
+        shardRoute._withUnsafeGuaranteedRef { prepareBody(on: $0.route) }
+        guard let user = shardRoute._withUnsafeGuaranteedRef({ $0.route.user }) ?? served.active else {
             count(for: shardRoute)
             return refuse(.noActiveUser)
         }
@@ -69,6 +65,13 @@ extension ClientExchange {
         let active = ActiveExchange(shardRoute, user: user)
         state = .forwarding(active)
         acquireToken(for: active)
+    }
+
+    private func prepareBody(on route: Route) {
+        replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
+        if input.head.kind == .post, route.settings.errors != .problem, mayUseJSONRPC(on: route) {
+            input.beginMessage()
+        }
     }
 
     /// - Returns: false: an extended CONNECT asks for what no upgrade of the route is.

@@ -310,7 +310,7 @@ extension ClientExchange {
     /// The same on a stream, with the head that was written.
     private func pushFrames(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
         guard ends, relay.hasTrailers else { return sink.send(&shard.heads.fields, data, ends: ends) }
-        let trailers = StreamTrailers()
+        let trailers = sink.makeTrailers()
         relay.writeTrailers(
             into: &trailers.fields, on: active.route, shard.memory.responseTable,
             limits: served.configuration.responseLimits)

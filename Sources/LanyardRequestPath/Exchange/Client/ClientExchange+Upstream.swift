@@ -359,7 +359,7 @@ extension ClientExchange {
     func updateSendTimeout(of active: ActiveExchange) {
         guard replay.held == nil else { return }
         // On a stream others may fill the socket.
-        if upstream.hasQueue || !input.body.isEnded && !upstream.isFlushed && upstream.stream != nil {
+        if upstream.hasQueue || !input.body.isEnded && !upstream.isFlushed && upstream.isStream {
             upstream.restartProgress()
             return begin(.upstreamWrite, of: active)
         }

@@ -40,7 +40,7 @@ extension ClientExchange {
 
     private func streamTrailers(of active: ActiveExchange) -> StreamTrailers? {
         guard input.hasStreamTrailers else { return nil }
-        let trailers = StreamTrailers()
+        let trailers = upstream.stream?.makeTrailers() ?? StreamTrailers()
         input.writeTrailers(into: &trailers.fields, on: active.route, shard.headLimits)
         return trailers
     }

@@ -217,7 +217,7 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         waits.drop(on: shard.loop)
         input.releaseBuffer(to: shard)
         machine = Exchange(RequestHead())
-        input = RequestInput()
+        input = RequestInput(reusing: input.takeKept())
         upstream = UpstreamAttempt()
         relay = ResponseRelay(budget: shard.context.buffers)
         replay = RequestReplay(budget: shard.context.buffers)

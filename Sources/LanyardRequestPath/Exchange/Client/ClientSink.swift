@@ -66,6 +66,9 @@ struct ClientSink {
         heldStream?.send(&fields, body, ends: ends) ?? .failed
     }
 
+    /// To write the trailers of a stream's response into.
+    func makeTrailers() -> StreamTrailers { heldStream?.makeTrailers() ?? StreamTrailers() }
+
     /// Sends the last body bytes on a stream, and trailers.
     func send(
         _ fields: inout HTTP2FieldWriter, _ body: UnsafeRawBufferPointer, behind trailers: StreamTrailers

@@ -19,23 +19,36 @@ final class CopiedBytes {
     deinit { bytes.deallocate() }
 }
 
-/// A copy of `LoggedHead`, cut to what the log shows. An object, because few requests need one.
+/// A copy of `LoggedHead`, cut to what the log shows. An object, because few requests need one; the next request of its exchange may use
+/// it again.
 final class KeptHead {
-    private let bytes: [UInt8]
-    private let methodCount: Int
-    private let pathCount: Int
+    private var bytes: [UInt8] = []
+    private var methodCount = 0
+    private var pathCount = 0
+    /// It holds the current request's.
+    private(set) var isFilled = false
 
-    init(_ head: LoggedHead) {
+    func fill(with head: LoggedHead) {
         let method = head.method.prefix(AccessLog.methodBytesMax + 1)
         let path = head.path.prefix(AccessLog.pathBytesMax + 1)
-        methodCount = method.count
-        pathCount = path.count
-        var bytes: [UInt8] = []
+        (isFilled, methodCount, pathCount) = (true, method.count, path.count)
+        bytes.removeAll(keepingCapacity: true)
         bytes.reserveCapacity(methodCount + pathCount + (head.clientID?.count ?? 0))
         bytes.append(contentsOf: method)
         bytes.append(contentsOf: path)
         if let id = head.clientID { bytes.append(contentsOf: id) }
-        self.bytes = bytes
+    }
+
+    /// A kept copy has less room than this many bytes: an idle connection holds it.
+    private static let keptBytesMax = 256
+
+    /// The request has ended.
+    ///
+    /// - Returns: false: it holds too much to be used again.
+    func empty() -> Bool {
+        isFilled = false
+        bytes.removeAll(keepingCapacity: true)
+        return bytes.capacity <= Self.keptBytesMax
     }
 
     func withBytes(_ work: (LoggedHead) -> Void) {

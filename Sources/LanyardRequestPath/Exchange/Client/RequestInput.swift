@@ -30,7 +30,15 @@ struct RequestInput: ~Copyable {
     private var keptHead: KeptHead?
     private var rare: RareParts?
 
+    /// - Parameter kept: empty, as `takeKept` gives it; of a former client's input.
+    init(reusing kept: KeptHead? = nil) { keptHead = kept }
+
     deinit { ownedBuffer?.release() }
+
+    /// What another client's input may use again. It holds nothing of this one.
+    mutating func takeKept() -> KeptHead? {
+        keptHead.take().flatMap { $0.empty() ? $0 : nil }
+    }
 
     private var keptHost: CopiedBytes? { rare?.host }
     /// As text.
@@ -278,7 +286,11 @@ struct RequestInput: ~Copyable {
     ///   - route: nil: none was found.
     @inline(__always)
     func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
-        if keptHead != nil { keptHead?.withBytes(work) } else { work(loggedHead(isHeadRead: isHeadRead, on: route)) }
+        if let keptHead, keptHead.isFilled {
+            keptHead.withBytes(work)
+        } else {
+            work(loggedHead(isHeadRead: isHeadRead, on: route))
+        }
     }
 
     /// What the buffer has of it.
@@ -302,9 +314,9 @@ struct RequestInput: ~Copyable {
     /// The head is about to be released while the request continues.
     mutating func keepHead(of active: ActiveExchange, for log: AccessLog?) {
         if active.route.mapsClientHost, keptHost == nil { rareParts().host = CopiedBytes(clientHost) }
-        guard log != nil, keptHead == nil else { return }
-        var kept: KeptHead?
-        withLoggedHead(isHeadRead: true, on: active.route) { kept = KeptHead($0) }
+        guard log != nil, keptHead?.isFilled != true else { return }
+        let kept = keptHead ?? KeptHead()
+        withLoggedHead(isHeadRead: true, on: active.route) { kept.fill(with: $0) }
         keptHead = kept
     }
 
@@ -365,7 +377,7 @@ struct RequestInput: ~Copyable {
         admission.upgradeObstacle = nil
         // What most requests do not have is not released either.
         if admission.upgrade != nil { admission.upgrade = nil }
-        if keptHead != nil { keptHead = nil }
+        if let keptHead, !keptHead.empty() { self.keptHead = nil }
         if rare != nil { rare = nil }
         if hasUnusedBytes { buffer?.compact() } else { releaseBuffer(to: shard) }
     }
