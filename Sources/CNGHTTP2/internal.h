@@ -77,11 +77,14 @@ struct lanyard_h2 {
     size_t partial_text, partial_cookie;
     lanyard_h2_closed *closed;
     size_t closed_count, closed_capacity;
+    /* Of the codec's blocks. */
+    size_t codec_bytes;
     nghttp2_rcbuf *method, *scheme, *path, *authority, *protocol, *status;
 };
 
 /* memory.c */
-extern nghttp2_mem lanyard_h2_memory;
+/* `total` is the number of bytes in use. */
+nghttp2_mem lanyard_h2_memory(size_t *total);
 void *lanyard_h2_take(size_t size, int zeroed);
 void lanyard_h2_drop(void *bytes);
 void *lanyard_h2_resize(void *bytes, size_t size);

@@ -11,7 +11,8 @@ static uint8_t short_value[] = "0";
 /* The encoding of one field by a compressor whose table is empty. NULL: there is no memory. */
 static uint8_t *encode(const nghttp2_nv *field, size_t *count) {
     nghttp2_hd_deflater *deflater;
-    if (nghttp2_hd_deflate_new2(&deflater, NGHTTP2_DEFAULT_HEADER_TABLE_SIZE, &lanyard_h2_memory) != 0) return NULL;
+    nghttp2_mem memory = lanyard_h2_memory(NULL);
+    if (nghttp2_hd_deflate_new2(&deflater, NGHTTP2_DEFAULT_HEADER_TABLE_SIZE, &memory) != 0) return NULL;
     size_t room = nghttp2_hd_deflate_bound(deflater, field, 1);
     uint8_t *bytes = lanyard_h2_take(room, 0);
     ssize_t length = bytes ? nghttp2_hd_deflate_hd(deflater, bytes, room, field, 1) : -1;

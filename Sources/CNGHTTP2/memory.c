@@ -48,6 +48,12 @@ size_t lanyard_h2_bytes_in_use(void) { return bytes_in_use; }
 size_t lanyard_h2_bytes_in_use(void) { return 0; }
 #endif
 
+static size_t size_of(const void *bytes) {
+    size_t size = 0;
+    if (bytes) memcpy(&size, (const uint8_t *)bytes - BLOCK_HEAD, sizeof size);
+    return size;
+}
+
 void *lanyard_h2_take(size_t size, int zeroed) {
     size_t class = class_of(size);
     uint8_t *block;
@@ -69,8 +75,7 @@ void *lanyard_h2_take(size_t size, int zeroed) {
 void lanyard_h2_drop(void *bytes) {
     if (!bytes) return;
     uint8_t *block = (uint8_t *)bytes - BLOCK_HEAD;
-    size_t size;
-    memcpy(&size, block, sizeof size);
+    size_t size = size_of(bytes);
     COUNT(0 - size);
     if (size <= WIPED_MAX) explicit_bzero(bytes, size);
     size_t class = class_of(size);
@@ -86,8 +91,7 @@ void lanyard_h2_drop(void *bytes) {
 
 void *lanyard_h2_resize(void *bytes, size_t size) {
     if (!bytes) return lanyard_h2_take(size, 0);
-    size_t former;
-    memcpy(&former, (uint8_t *)bytes - BLOCK_HEAD, sizeof former);
+    size_t former = size_of(bytes);
     void *larger = lanyard_h2_take(size, 0);
     if (!larger) return NULL;
     memcpy(larger, bytes, former < size ? former : size);
@@ -95,24 +99,36 @@ void *lanyard_h2_resize(void *bytes, size_t size) {
     return larger;
 }
 
-static void *take_block(size_t size, void *context) {
-    (void)context;
-    return lanyard_h2_take(size, 0);
+/* What the codec of one session holds. NULL: it is not counted. */
+static void count(size_t *total, size_t bytes) {
+    if (total) *total += bytes;
 }
 
-static void *take_zeroed(size_t count, size_t size, void *context) {
-    (void)context;
-    return size && count > SIZE_MAX / size ? NULL : lanyard_h2_take(count * size, 1);
+static void *take_block(size_t size, void *total) {
+    void *bytes = lanyard_h2_take(size, 0);
+    if (bytes) count(total, size);
+    return bytes;
 }
 
-static void drop(void *bytes, void *context) {
-    (void)context;
+static void *take_zeroed(size_t number, size_t size, void *total) {
+    if (size && number > SIZE_MAX / size) return NULL;
+    void *bytes = lanyard_h2_take(number * size, 1);
+    if (bytes) count(total, number * size);
+    return bytes;
+}
+
+static void drop(void *bytes, void *total) {
+    count(total, 0 - size_of(bytes));
     lanyard_h2_drop(bytes);
 }
 
-static void *resize(void *bytes, size_t size, void *context) {
-    (void)context;
-    return lanyard_h2_resize(bytes, size);
+static void *resize(void *bytes, size_t size, void *total) {
+    size_t former = size_of(bytes);
+    void *other = lanyard_h2_resize(bytes, size);
+    if (other) count(total, size - former);
+    return other;
 }
 
-nghttp2_mem lanyard_h2_memory = {NULL, take_block, drop, take_zeroed, resize};
+nghttp2_mem lanyard_h2_memory(size_t *total) {
+    return (nghttp2_mem){total, take_block, drop, take_zeroed, resize};
+}

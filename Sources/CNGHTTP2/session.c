@@ -50,13 +50,14 @@ lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits) {
     if (!session) return NULL;
     session->limits = *limits;
     session->frame_left = limits->is_server ? PREFACE_BYTES : 0;
+    nghttp2_mem memory = lanyard_h2_memory(&session->codec_bytes);
     nghttp2_session_callbacks *callbacks = new_callbacks();
     nghttp2_option *options = new_options();
     int code = NGHTTP2_ERR_NOMEM;
     if (callbacks && options)
         code = limits->is_server
-                   ? nghttp2_session_server_new3(&session->session, callbacks, session, options, &lanyard_h2_memory)
-                   : nghttp2_session_client_new3(&session->session, callbacks, session, options, &lanyard_h2_memory);
+                   ? nghttp2_session_server_new3(&session->session, callbacks, session, options, &memory)
+                   : nghttp2_session_client_new3(&session->session, callbacks, session, options, &memory);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(options);
     if (code == 0 && submit_settings(session) == 0) return session;
@@ -72,6 +73,10 @@ void lanyard_h2_free(lanyard_h2 *session) {
     lanyard_h2_drop(session->partial);
     lanyard_h2_drop(session->closed);
     lanyard_h2_drop(session);
+}
+
+size_t lanyard_h2_bytes(const lanyard_h2 *session) {
+    return session->codec_bytes + (session->partial ? session->partial_text + session->partial_cookie : 0);
 }
 
 nghttp2_session *lanyard_h2_session(lanyard_h2 *session) { return session->session; }

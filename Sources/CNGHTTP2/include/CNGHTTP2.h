@@ -104,6 +104,8 @@ void lanyard_h2_free_workspace(lanyard_h2_workspace *workspace);
 /* NULL: there is no memory. The first SETTINGS are queued. */
 lanyard_h2 *lanyard_h2_new(const lanyard_h2_limits *limits);
 void lanyard_h2_free(lanyard_h2 *session);
+/* What the codec holds, and the head that is being read. */
+size_t lanyard_h2_bytes(const lanyard_h2 *session);
 nghttp2_session *lanyard_h2_session(lanyard_h2 *session);
 /* Bytes that sessions have taken on this thread and not given back. For tests: 0 in release builds. */
 size_t lanyard_h2_bytes_in_use(void);

@@ -55,7 +55,8 @@ final class HTTP2Receiver {
         var limits = shard.served.configuration.http2Limits
         limits.takesConnect = connection.exchange.rules.bridgesWebSocket
         guard let workspace = shard.memory.clientFrames.workspace(),
-            let session = HTTP2Session(.server, within: limits, isSecure: connection.stream.isSecured)
+            let session = HTTP2Session(
+                .server, within: limits, isSecure: connection.stream.isSecured, budget: shard.context.buffers)
         else { return nil }
         owner = .passUnretained(connection)
         counts = Counts(streamsMax: limits.streamsMax)
@@ -254,6 +255,7 @@ final class HTTP2Receiver {
         guard output.send(to: &connection.stream), !output.isBroken else { return connection.abandon() }
         output.release()
         removeClosed()
+        session.countMemory()
         resumeStalled()
         guard connection.state == .multiplexed else { return }
         if !connection.stream.isFlushed { connection.beginWriteTimeoutUnlessWaiting() }

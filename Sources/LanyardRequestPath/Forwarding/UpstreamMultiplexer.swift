@@ -37,7 +37,7 @@ final class UpstreamMultiplexer {
         guard let workspace = resources.frames.workspace(),
             let session = HTTP2Session(
                 .client, within: HTTP2Session.Limits(settings, resources.responseLimits),
-                isSecure: connection.stream.isSecured)
+                isSecure: connection.stream.isSecured, budget: resources.buffers)
         else { return nil }
         owner = .passUnretained(connection)
         self.session = session
@@ -298,6 +298,7 @@ final class UpstreamMultiplexer {
         noteSentHeads()
         output.release()
         removeClosed()
+        session.countMemory()
         guard end != .ended else { return }
         // The codec has met an error of the upstream, and has said so in a GOAWAY.
         if !session.isLive, end == .none {

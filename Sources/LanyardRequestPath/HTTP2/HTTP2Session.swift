@@ -46,14 +46,21 @@ package final class HTTP2Session {
 
     private let raw: OpaquePointer
     private let codec: OpaquePointer
+    private let budget: BufferBudget?
+    /// Of memory that each session takes, however little it does: `limits.connections_max` bounds it.
+    private let bytesAtStart: Int
+    /// What the budget has of it.
+    private var countedBytes = 0
 
     /// Which end of the connection it is.
     package enum Side { case server, client }
 
     /// nil: there is no memory.
     ///
-    /// - Parameter isSecure: the bytes are TLS's.
-    package init?(_ side: Side, within limits: Limits, isSecure: Bool) {
+    /// - Parameters:
+    ///   - isSecure: the bytes are TLS's.
+    ///   - budget: of what the codec holds; nil: it is not counted.
+    package init?(_ side: Side, within limits: Limits, isSecure: Bool, budget: BufferBudget? = nil) {
         var raw = lanyard_h2_limits()
         raw.is_secure = isSecure ? 1 : 0
         raw.is_server = side == .server ? 1 : 0
@@ -66,9 +73,29 @@ package final class HTTP2Session {
         guard let session = lanyard_h2_new(&raw) else { return nil }
         self.raw = session
         codec = lanyard_h2_session(session)
+        self.budget = budget
+        bytesAtStart = lanyard_h2_bytes(session)
     }
 
-    deinit { lanyard_h2_free(raw) }
+    deinit {
+        lanyard_h2_free(raw)
+        budget?.release(countedBytes)
+    }
+
+    // MARK: Memory
+
+    /// What is counted at once: most turns of a connection change nothing.
+    private static let countedStep = 4 << 10
+
+    /// Counts what the codec holds by now, beyond its first memory (H19): frames that wait, tables, streams, a head in parts.
+    package func countMemory() {
+        guard let budget else { return }
+        let held = max(lanyard_h2_bytes(raw) - bytesAtStart, 0)
+        let counted = (held + Self.countedStep - 1) / Self.countedStep * Self.countedStep
+        if counted > countedBytes { budget.add(counted - countedBytes) }
+        if counted < countedBytes { budget.release(countedBytes - counted) }
+        countedBytes = counted
+    }
 
     // MARK: What has come
 

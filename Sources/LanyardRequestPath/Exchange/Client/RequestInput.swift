@@ -36,9 +36,7 @@ struct RequestInput: ~Copyable {
     deinit { ownedBuffer?.release() }
 
     /// What another client's input may use again. It holds nothing of this one.
-    mutating func takeKept() -> KeptHead? {
-        keptHead.take().flatMap { $0.empty() ? $0 : nil }
-    }
+    mutating func takeKept() -> KeptHead? { keptHead.take().flatMap { $0.empty() ? $0 : nil } }
 
     private var keptHost: CopiedBytes? { rare?.host }
     /// As text.
@@ -286,11 +284,8 @@ struct RequestInput: ~Copyable {
     ///   - route: nil: none was found.
     @inline(__always)
     func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
-        if let keptHead, keptHead.isFilled {
-            keptHead.withBytes(work)
-        } else {
-            work(loggedHead(isHeadRead: isHeadRead, on: route))
-        }
+        guard let keptHead, keptHead.isFilled else { return work(loggedHead(isHeadRead: isHeadRead, on: route)) }
+        keptHead.withBytes(work)
     }
 
     /// What the buffer has of it.
