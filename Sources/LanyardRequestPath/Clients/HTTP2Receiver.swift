@@ -56,7 +56,7 @@ final class HTTP2Receiver {
         limits.takesConnect = connection.exchange.rules.bridgesWebSocket
         guard let workspace = shard.memory.clientFrames.workspace(),
             let session = HTTP2Session(
-                .server, within: limits, isSecure: connection.stream.isSecured, budget: shard.context.buffers)
+                .server, within: limits, isSecure: connection.stream.isSecured, memory: shard.memory.clientFrames)
         else { return nil }
         owner = .passUnretained(connection)
         counts = Counts(streamsMax: limits.streamsMax)

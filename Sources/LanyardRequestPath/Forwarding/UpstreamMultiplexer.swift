@@ -37,7 +37,7 @@ final class UpstreamMultiplexer {
         guard let workspace = resources.frames.workspace(),
             let session = HTTP2Session(
                 .client, within: HTTP2Session.Limits(settings, resources.responseLimits),
-                isSecure: connection.stream.isSecured, budget: resources.buffers)
+                isSecure: connection.stream.isSecured, memory: resources.frames)
         else { return nil }
         owner = .passUnretained(connection)
         self.session = session

@@ -12,6 +12,7 @@ package final class FrameMemory {
     private var framesRoom: UnsafeMutableRawBufferPointer?
     private var ownWorkspace: HTTP2Workspace?
     private var spareTurnBuffers: [TurnBuffer] = []
+    private var sessions = SessionTide()
 
     /// - Parameter loop: the shard's.
     init(budget: BufferBudget, on loop: EventLoop) {
@@ -42,6 +43,12 @@ package final class FrameMemory {
         framesRoom = whole
         return UnsafeMutableRawBufferPointer(rebasing: whole[0..<count])
     }
+
+    /// A session begins.
+    func beginSession() { sessions.begin() }
+
+    /// The session ends. Its codec has had 25 KB.
+    func endSession() { if sessions.end() { budget.noteUncountedFreed() } }
 
     func acquireTurnBuffer() -> TurnBuffer { spareTurnBuffers.popLast() ?? TurnBuffer() }
 

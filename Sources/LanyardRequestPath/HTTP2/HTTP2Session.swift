@@ -46,7 +46,7 @@ package final class HTTP2Session {
 
     private let raw: OpaquePointer
     private let codec: OpaquePointer
-    private let budget: BufferBudget?
+    private let memory: FrameMemory?
     /// Of memory that each session takes, however little it does: `limits.connections_max` bounds it.
     private let bytesAtStart: Int
     /// What the budget has of it.
@@ -59,8 +59,8 @@ package final class HTTP2Session {
     ///
     /// - Parameters:
     ///   - isSecure: the bytes are TLS's.
-    ///   - budget: of what the codec holds; nil: it is not counted.
-    package init?(_ side: Side, within limits: Limits, isSecure: Bool, budget: BufferBudget? = nil) {
+    ///   - memory: counts what the codec holds; nil: it is not counted.
+    package init?(_ side: Side, within limits: Limits, isSecure: Bool, memory: FrameMemory? = nil) {
         var raw = lanyard_h2_limits()
         raw.is_secure = isSecure ? 1 : 0
         raw.is_server = side == .server ? 1 : 0
@@ -73,13 +73,16 @@ package final class HTTP2Session {
         guard let session = lanyard_h2_new(&raw) else { return nil }
         self.raw = session
         codec = lanyard_h2_session(session)
-        self.budget = budget
+        self.memory = memory
         bytesAtStart = lanyard_h2_bytes(session)
+        memory?.beginSession()
     }
 
     deinit {
         lanyard_h2_free(raw)
-        budget?.release(countedBytes)
+        guard let memory else { return }
+        memory.budget.release(countedBytes)
+        memory.endSession()
     }
 
     // MARK: Memory
@@ -89,7 +92,7 @@ package final class HTTP2Session {
 
     /// Counts what the codec holds by now, beyond its first memory (H19): frames that wait, tables, streams, a head in parts.
     package func countMemory() {
-        guard let budget else { return }
+        guard let budget = memory?.budget else { return }
         let held = max(lanyard_h2_bytes(raw) - bytesAtStart, 0)
         let counted = (held + Self.countedStep - 1) / Self.countedStep * Self.countedStep
         if counted > countedBytes { budget.add(counted - countedBytes) }

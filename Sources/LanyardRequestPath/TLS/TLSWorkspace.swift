@@ -34,14 +34,11 @@ package final class TLSWorkspace {
 
     /// OpenSSL's two buffers of one session.
     static let bufferBytes = 34 << 10
-    /// Fewer sessions than that are not worth a trim of the allocator's memory.
-    private static let freedSessionsMin = 64
 
     private let buffersMax: Int
     private let budget: BufferBudget?
     private var buffers = 0
-    /// Sessions now, and the most of them since the latest `noteUncountedFreed`.
-    private var sessions = (count: 0, peak: 0)
+    private var sessions = SessionTide()
     private unowned(unsafe) var newest: TLSSession?
     private unowned(unsafe) var oldest: TLSSession?
 
@@ -117,19 +114,13 @@ package final class TLSWorkspace {
     // MARK: The number of sessions
 
     /// A session begins.
-    func add() {
-        sessions.count += 1
-        sessions.peak = max(sessions.peak, sessions.count)
-    }
+    func add() { sessions.begin() }
 
     /// The session ends. When half of them have ended the allocator has memory to give back, which their buffers took for a while.
     func end(_ session: TLSSession) {
         remove(session)
         uncount(session)
-        sessions.count -= 1
-        guard sessions.peak >= Self.freedSessionsMin, sessions.count <= sessions.peak / 2 else { return }
-        sessions.peak = sessions.count
-        budget?.noteUncountedFreed()
+        if sessions.end() { budget?.noteUncountedFreed() }
     }
 
     /// The session is not one of those that keep their buffers any more.

@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSettings
 import Testing
 
@@ -7,6 +8,10 @@ import Testing
 @Suite("Memory of the codec")
 struct CodecMemoryTests {
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+    private static let limits = HTTP2Session.Limits(
+        HTTP2Settings(),
+        HeadLimits(startLineBytesMax: 8192, fieldLineBytesMax: 65_536, sectionBytesMax: 65_536, fieldsMax: 128))
 
     private static func frame(_ kind: UInt8, flags: UInt8 = 0, stream: UInt8 = 0, _ payload: [UInt8] = []) -> [UInt8] {
         let size = payload.count
@@ -38,11 +43,9 @@ struct CodecMemoryTests {
     func partialHead() throws {
         let budget = BufferBudget(1 << 20)
         let workspace = try #require(HTTP2Workspace())
-        let limits = HTTP2Session.Limits(
-            HTTP2Settings(),
-            HeadLimits(startLineBytesMax: 8192, fieldLineBytesMax: 65_536, sectionBytesMax: 65_536, fieldsMax: 128))
+        let memory = FrameMemory(budget: budget, on: try EventLoop(label: "test.codec"))
         do {
-            let session = try #require(HTTP2Session(.server, within: limits, isSecure: false, budget: budget))
+            let session = try #require(HTTP2Session(.server, within: Self.limits, isSecure: false, memory: memory))
             session.countMemory()
             #expect(budget.count == 0)
             #expect(Self.receive(Self.preface + Self.frame(4), session, workspace))
@@ -57,5 +60,22 @@ struct CodecMemoryTests {
             #expect(budget.count >= half + 8_000 && session.isWithinHead)
         }
         #expect(budget.count == 0)
+    }
+
+    @Test(
+        "when half of many sessions have ended the allocator's memory may be returned, and not before",
+        arguments: [63, 64])
+    func endedSessions(count: Int) throws {
+        let budget = BufferBudget(1 << 20)
+        let returns = Counter()
+        budget.whenUncountedFreed { returns.add() }
+        let memory = FrameMemory(budget: budget, on: try EventLoop(label: "test.codec"))
+        var held = try (0..<count).map { _ in
+            try #require(HTTP2Session(.server, within: Self.limits, isSecure: false, memory: memory))
+        }
+        held.removeLast(31)
+        #expect(returns.value == 0)
+        held.removeLast()
+        #expect(returns.value == (count == 64 ? 1 : 0))
     }
 }
