@@ -4,7 +4,7 @@ import hpack
 
 from channel import Endpoint
 from frames import (
-    ACK, FRAME_SIZE, HEADERS, MAX_CONCURRENT_STREAMS, PREFACE, RST_STREAM, SETTINGS, TYPES, data, frame, headers, reset)
+    ACK, FRAME_SIZE, HEADERS, MAX_CONCURRENT_STREAMS, PREFACE, RST_STREAM, SETTINGS, TYPES, WINDOW_UPDATE, data, frame, headers, reset)
 from receiving import Stream
 from rows import Failure
 
@@ -90,6 +90,8 @@ class UpstreamConnection(Endpoint):
                 if self.upstream.values is not None:
                     self.change_settings(*self.upstream.values, waits=False)
                 self.output += self.upstream.greeting
+                if self.upstream.greeting[3:4] == bytes([WINDOW_UPDATE]):
+                    self.receive_window += int.from_bytes(self.upstream.greeting[9:13], "big")
                 self.flush()
         if self.protocol == "h2":
             super().handle_input()

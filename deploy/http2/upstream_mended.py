@@ -158,14 +158,6 @@ def reset_connection(request):
     request.connection.close()
 
 
-def wide(script):
-    """The same at an upstream that has given the connection a window of 8 MiB."""
-    def begin_request(request):
-        request.connection.receive_window = max(request.connection.receive_window, 8 * MIB)
-        script(request)
-    return begin_request
-
-
 @both("H35", "a held POST whose connection is reset behind the whole of it: it is sent once, and gets a 502", own=HELD)
 def reset_read(server, kind):
     for size in (60_000, 65_000, 66_000, 80_000, 200_000, 900_000):
@@ -174,7 +166,7 @@ def reset_read(server, kind):
             server.h2.values, server.h2.greeting = ((INITIAL_WINDOW_SIZE, 8 * MIB),), window_update(0, 8 * MIB)
             if not is_fresh:
                 served(server)
-            path = server.h2.on(wide(lambda request: request.on_end(reset_connection)))
+            path = server.h2.on(lambda request: request.on_end(reset_connection))
             made = kind(server, path, method="POST", body=pattern(0, size))
             problem(made, 502)
             expect(f"sendings of {size} bytes", 1, len(server.h2.requests(path)))
@@ -255,7 +247,7 @@ def meet(server, kind, body, how, is_request_first):
     """Returns the status, and how often the request was sent; GOAWAY says that the ended connection's one was not processed."""
     server.end_connections()
     server.h2.values, server.h2.greeting = ((INITIAL_WINDOW_SIZE, 8 * MIB),), window_update(0, 8 * MIB)
-    made, path = kind(server, server.h2.on(wide(ok))), server.h2.on(wide(ok))
+    made, path = kind(server, server.h2.on(ok)), server.h2.on(ok)
     complete(made)
     connection, one = getattr(made, "connection", None), server.h2.requests()[-1].connection
     if connection:
