@@ -49,6 +49,8 @@ import Testing
 
         func stop(_ path: String) { watches.withLock { $0.removeValue(forKey: path) }?.stop() }
 
+        func isWatched(_ path: String) -> Bool { watches.withLock { $0[path] != nil } }
+
         func words(of path: String) -> [String] { told.words.withLock { $0[path] } ?? [] }
 
         /// Waits until the latest word is this one.
@@ -233,6 +235,45 @@ import Testing
         for path in paths { try await bench.expect("system(2)", of: path) }
         rename(folder.file("moved"), folder.file("shared"))
         for (number, path) in paths.enumerated() { try await bench.expect("\(number)", of: path) }
+    }
+
+    /// Files of one folder share the way to it.
+    @Test(
+        "files that come one after another while the way to their folder changes are all told what they hold",
+        arguments: 0..<16)
+    func changingWay(_ seed: UInt64) async throws {
+        var random = SeededGenerator(seed)
+        let folder = try TemporaryFolder()
+        for name in ["a", "b", "a/in", "b/in"] { mkdir(folder.file(name), 0o700) }
+        for tree in ["a", "b"] {
+            for number in 0..<24 { try folder.write("\(tree)/in/f\(number)", "\(tree)\(number)") }
+            symlink("f0", folder.file("\(tree)/in/link"))
+        }
+        symlink("a", folder.file("way"))
+        let bench = try Bench()
+        var paths: [String] = []
+        for step in 0..<24 {
+            paths.append(folder.file("way/in/\(step == 12 ? "link" : "f\(step)")"))
+            bench.watch(paths[step])
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0:
+                symlink(Bool.random(using: &random) ? "a" : "b", folder.file("new"))
+                rename(folder.file("new"), folder.file("way"))
+            case 1:
+                let tree = Bool.random(using: &random) ? "a" : "b"
+                rename(folder.file("\(tree)/in"), folder.file("\(tree)/away"))
+                // Its event may have been handled or not.
+                if Bool.random(using: &random) { bench.loop.perform {} }
+                rename(folder.file("\(tree)/away"), folder.file("\(tree)/in"))
+            case 2: try Self.replace(folder.file("b/in/f\(step / 2)"), by: "step \(step)")
+            case 3: bench.stop(paths[Int.random(in: 0...step, using: &random)])
+            default: break
+            }
+        }
+        for path in paths where bench.isWatched(path) {
+            let content = try #require(FileSnapshot.read(path, known: nil).outcome).get()
+            try await bench.expect(content.secret.withBytes { String(decoding: $0, as: UTF8.self) }, of: path)
+        }
     }
 
     @Test("a login that has used another content leads to a read at once, and so does a call for one")

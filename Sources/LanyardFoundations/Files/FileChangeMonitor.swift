@@ -164,15 +164,23 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
             return (id, instance(&state))
         }
         guard let begun else { return }
+        if case .success = begun.inotify, PathWalk.isNoLink(path), endWalkByKnownWay(begun.id) { return }
         var names: [WatchedFiles.Name] = []
         var obstacle: FileNoticeError?
+        // Lookups of a last name: a second one is behind a link.
+        var lastLookups = 0
+        // The latest lookup was that of the file's own name.
+        var isDirect = false
         switch begun.inotify {
         case .failure(let failure): obstacle = failure
         case .success(let inotify):
             PathWalk.follow(path) { lookup in
+                if lookup.isLast { lastLookups += 1 }
+                isDirect = false
                 switch addDependence(of: begun.id, on: lookup, by: inotify) {
                 case .name(let name, let found):
                     names.append(name)
+                    isDirect = lookup.isLast && lastLookups == 1
                     obstacle = obstacle ?? found
                     return true
                 case .none(let found):
@@ -182,12 +190,24 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
                 }
             }
         }
-        endWalk(begun.id, names, obstacle)
+        endWalk(begun.id, names, obstacle, isDirect: isDirect)
     }
 
-    private func endWalk(_ id: WatchedFiles.ID, _ names: [WatchedFiles.Name], _ obstacle: FileNoticeError?) {
+    /// The files of one folder share the way to it: an event on that way is in the queue still, or has made it be forgotten.
+    private func endWalkByKnownWay(_ id: WatchedFiles.ID) -> Bool {
+        state.withLock { state in
+            guard let unused = state.files.endWalkByKnownWay(id) else { return false }
+            Self.unwatch(unused, &state)
+            return true
+        }
+    }
+
+    private func endWalk(
+        _ id: WatchedFiles.ID, _ names: [WatchedFiles.Name], _ obstacle: FileNoticeError?, isDirect: Bool
+    ) {
         let isShortage = obstacle?.isShortage == true
         let logs = state.withLock { state in
+            if isDirect, !isShortage { state.files.keepWay(of: id, names, obstacle) }
             // What is missing may be had at the next read.
             let unused = state.files.endWalk(id, names, isPolled: obstacle != nil, repeats: isShortage)
             Self.unwatch(unused, &state)
@@ -256,6 +276,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
             let reads = state.withLock { state in
                 var reads = PlannedReads()
                 state.inotify = nil
+                state.files.forgetWays()
                 state.failure = (.noInstance(ENOMEM), .now + Self.retryDelay)
                 for id in state.files.all {
                     Self.planRead(of: id, at: .ofMachine, isOne: false, walks: true, &state, &reads)
@@ -295,15 +316,19 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
         _ event: Inotify.Event, at now: Instant, _ state: inout State, _ reads: inout PlannedReads
     ) {
         if event.change.contains(.overflow) {
+            state.files.forgetWays()
             for id in state.files.all { planRead(of: id, at: now, isOne: false, walks: true, &state, &reads) }
         } else if event.change.contains(.unmount) {
+            state.files.forgetWays()
             for id in state.files.dependents(onFolder: event.folder) {
                 planRead(of: id, at: now, isOne: false, walks: true, &state, &reads)
             }
         } else if !event.name.isEmpty {
             // When a file is written in place, the names lead to it as before.
             let walks = event.change.isDisjoint(with: .content)
-            let dependents = state.files.dependents(on: .init(event.name, in: event.folder))
+            let name = WatchedFiles.Name(event.name, in: event.folder)
+            if walks { state.files.forgetWays(by: name) }
+            let dependents = state.files.dependents(on: name)
             let isOne = dependents.count <= fewFilesMax
             dependents.forEach { planRead(of: $0, at: now, isOne: isOne, walks: walks, &state, &reads) }
         }
@@ -339,6 +364,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     func handleUnnoticedChange(at path: String) {
         let reads = state.withLock { state in
             var reads = PlannedReads()
+            state.files.forgetWays()
             if let id = state.files.file(at: path) {
                 Self.planRead(of: id, at: .ofMachine, isOne: false, walks: true, &state, &reads)
             }

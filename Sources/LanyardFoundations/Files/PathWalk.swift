@@ -54,6 +54,13 @@ enum PathWalk {
         }
     }
 
+    /// The last name is that of a file or a folder, or of nothing: known for certain.
+    static func isNoLink(_ path: String) -> Bool {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return errno == ENOENT }
+        return status.st_mode & S_IFMT != S_IFLNK
+    }
+
     private static let slash = UInt8(ascii: "/")
     private static let dot = UInt8(ascii: ".")
 

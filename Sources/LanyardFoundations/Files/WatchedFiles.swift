@@ -56,6 +56,7 @@ struct WatchedFiles {
     private var ids: [String: ID] = [:]
     private var dependents: [Name: SmallSet<ID>] = [:]
     private var folders: [Int32: Folder] = [:]
+    private var ways = WatchedFolders()
     private var lastNumber: UInt32 = 0
 
     /// Files that are read in intervals.
@@ -155,6 +156,29 @@ struct WatchedFiles {
         return former.compactMap { removeDependence(of: id, on: $0) }
     }
 
+    /// Keeps the way to the file's folder, if no event has questioned it since the walk began.
+    ///
+    /// - Parameter names: those of the walk, the file's own last.
+    mutating func keepWay(of id: ID, _ names: [Name], _ obstacle: FileNoticeError?) {
+        guard let file = files[id], !file.mustWalk, let last = names.last,
+            let (folder, _) = WatchedFolders.split(file.path), ways[folder] == nil
+        else { return }
+        ways.keep(
+            WatchedFolders.Way(names: Array(names.dropLast()), folder: last.folder, obstacle: obstacle), to: folder)
+    }
+
+    /// Ends the walk of a file that is no link by the known way to its folder.
+    ///
+    /// - Returns: folders on which no file depends any more; nil: no way is known.
+    mutating func endWalkByKnownWay(_ id: ID) -> [Int32]? {
+        guard let path = files[id]?.path, let (folder, name) = WatchedFolders.split(path), let way = ways[folder] else {
+            return nil
+        }
+        let names = way.names + [Name(name.utf8, in: way.folder)]
+        for name in names { addDependence(of: id, on: name, folders[name.folder]?.obstacle) }
+        return endWalk(id, names, isPolled: way.obstacle != nil, repeats: false)
+    }
+
     /// - Returns: the name's folder, if no file depends on it any more.
     private mutating func removeDependence(of id: ID, on name: Name) -> Int32? {
         dependents[name]?.remove(id)
@@ -163,11 +187,18 @@ struct WatchedFiles {
         folders[name.folder]?.nameCount -= 1
         guard folders[name.folder]?.nameCount == 0 else { return nil }
         folders[name.folder] = nil
+        ways.forgetAll()
         givenUpCount += 1
         return name.folder
     }
 
     // MARK: Changes
+
+    /// A name may lead elsewhere by now.
+    mutating func forgetWays(by name: Name) { ways.forget(name) }
+
+    /// Any name may.
+    mutating func forgetWays() { ways.forgetAll() }
 
     /// The files that depend on a name.
     func dependents(on name: Name) -> SmallSet<ID> { dependents[name] ?? SmallSet() }
