@@ -40,6 +40,23 @@ import Testing
         #expect(looks.value == 63)
     }
 
+    @Test("ten thousand files that are quickly looked at do not take all threads")
+    func quick() async throws {
+        let (threads, completed) = (Tally(), Tally())
+        let files = FileReader(
+            read: { _, _ in Self.found },
+            start: { body in
+                threads.add()
+                Thread.detachNewThread(body)
+                return 0
+            })
+        let loop = try loop()
+        defer { loop.stop() }
+        for number in 0..<10_000 { files.read(at: "\(number)", on: loop) { _ in completed.add() } }
+        try await eventually("all are answered") { completed.value == 10_000 }
+        #expect(threads.value < FileReader.threadsMax)
+    }
+
     @Test("no more than 64 threads look at once; what waits for one is looked at later")
     func bound() async throws {
         let (open, busy, completed) = (Milestone(), Tally(), Tally())

@@ -3,8 +3,10 @@ import Dispatch
 /// Makes calls that may block for any time, on threads of its own: one call at a time for each key, different keys at the same time.
 ///
 /// A call cannot be ended, so each waiter bounds its own waiting. The waiters of a key share its call. A call that hangs costs one thread
-/// until it returns and delays no other key. While all threads hang, further keys wait. A thread starts when no other one is free. It ends
-/// after 10 s without work, unless it is one of `threadsAtRest`.
+/// until it returns and delays no other key by more than a few milliseconds. While all threads hang, further keys wait.
+///
+/// A thread starts when no other one is free, beyond the first four only while these are slow: ten thousand files of a local disk are read
+/// sooner by few threads. It ends after 10 s without work, unless it is one of `threadsAtRest`.
 package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable {
     /// Starts a thread that runs the body; returns 0, or the `errno` value if there is none.
     package typealias Start = @Sendable (_ body: @escaping @Sendable () -> Void) -> CInt
@@ -48,14 +50,25 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         /// Threads that wait, including those that are being woken: each key in `order` stands for one.
         var idle = 0
         var isStopped = false
+        /// Keys that were taken since the latest look.
+        var taken = 0
+        /// A look is planned.
+        var isLooking = false
     }
 
     /// What a new waiter needs.
-    private enum Consequence { case nothing, refusal, wakeup, thread }
+    private enum Consequence { case nothing, refusal, wakeup, thread, look }
     private enum Step { case perform(String, first: Waiter), wait(isKept: Bool), end }
 
     /// An idle thread ends after this time, unless it is kept (`threadsAtRest`).
     private static var idleTimeout: DispatchTimeInterval { .seconds(10) }
+
+    /// So many threads start at once. Further ones start at looks.
+    private static var promptThreads: Int { 4 }
+    /// From one look to the next while keys wait: one thread may start at each.
+    private static var lookInterval: DispatchTimeInterval { .milliseconds(5) }
+    /// Threads that take so many keys each between two looks need no help.
+    private static var quickTakes: Int { 8 }
 
     private let kind: Kind
     private let threadsMax: Int
@@ -63,6 +76,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
     private let start: Start
     private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
+    private let looks = DispatchQueue(label: "lanyard.calls")
 
     /// No thread starts before the first call.
     ///
@@ -87,6 +101,10 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
             guard isNew else { return .nothing }
             state.order.append(key)
             guard state.order.count > state.idle, state.threads < threadsMax else { return .wakeup }
+            if state.threads >= Self.promptThreads {
+                defer { state.isLooking = true }
+                return state.isLooking ? .nothing : .look
+            }
             state.threads += 1
             return .thread
         }
@@ -94,11 +112,34 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         case .nothing: break
         case .refusal: return false
         case .wakeup: work.signal()
-        case .thread:
-            let code = start { [self] in run() }
-            if code != 0 { handleMissingThread(code) }
+        case .thread: startThread()
+        case .look: planLook()
         }
         return true
+    }
+
+    private func startThread() {
+        let code = start { [self] in run() }
+        if code != 0 { handleMissingThread(code) }
+    }
+
+    private func planLook() {
+        looks.asyncAfter(deadline: .now() + Self.lookInterval) { [self] in look() }
+    }
+
+    /// Starts a thread if keys wait and the threads are slow, or hang.
+    private func look() {
+        let isStarting = state.withLock { state -> Bool in
+            let taken = state.taken
+            (state.taken, state.isLooking) = (0, false)
+            guard !state.isStopped, state.order.count > state.idle, state.threads < threadsMax else { return false }
+            state.isLooking = true
+            guard taken < Self.quickTakes * state.threads else { return false }
+            state.threads += 1
+            return true
+        }
+        if isStarting { startThread() }
+        if state.withLock(\.isLooking) { planLook() }
     }
 
     /// Ends all waiting; later calls are refused. Threads whose calls hang stay until the process ends. Permanent; from any thread.
@@ -140,6 +181,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
     private func nextStep() -> Step {
         state.withLock { state in
             while let key = state.order.takeFirst() {
+                state.taken += 1
                 if let first = state.waiting[key]?.first { return .perform(key, first: first) }
             }
             guard !state.isStopped else {
