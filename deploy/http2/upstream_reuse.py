@@ -5,7 +5,7 @@ import signal
 from calls import PlainCall, StreamCall, both, complete, cut, problem, served
 from frames import HEADER_TABLE_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE, REFUSED_STREAM, data, frame, goaway, headers
 from multiplexed import answer, echo, hold, ok
-from rows import Failure, expect, row, table
+from rows import Failure, expect, patience, row, table
 from upstream import MIB, pattern
 from upstream_grpc import call, ended
 
@@ -231,6 +231,34 @@ def reload(server):
         request = server.h2.finished(path, number)
         request.reply(200, [], bytes(request.body))
         expect("body", b"xy", bytes(complete(made).body))
+
+
+@row("H30", "a reload, and then a drain, under 200 open streams of 4 connections: each call is complete, and the process ends", own={})
+def reload_and_drain(server):
+    path = server.h2.on()
+    connections = [server.connect() for _ in range(4)]
+    calls = [StreamCall(server, path, method="POST", body=b"%d" % number, end=False, connection=connections[number % 4])
+             for number in range(200)]
+    server.h2.until("200 requests", lambda: len(server.h2.requests(path)) == 200)
+    with open(server.token_file + ".yaml", encoding="utf-8") as file:
+        text = file.read()
+    with open(server.token_file + ".yaml", "w", encoding="utf-8") as file:
+        file.write(text.replace('"protocol": "http2"', '"protocol": "http2", "wait_max": "9s"'))
+    server.process.send_signal(signal.SIGHUP)
+    server.h2.until("the reload", lambda: "reload" in server.log_text())
+    for call in calls[::2]:
+        call.put(b"b")
+    server.drain()
+    for connection in connections:
+        connection.until("GOAWAY", lambda connection=connection: connection.goaways)
+    for call in calls:
+        call.put(b"c", True)
+    for number in range(200):
+        request = server.h2.finished(path, number)
+        request.reply(200, [], bytes(request.body))
+    for number, call in enumerate(calls):
+        expect("body", b"%dbc" % number if number % 2 == 0 else b"%dc" % number, bytes(complete(call).body))
+    server.process.wait(timeout=patience())
 
 
 @row("H3", "3,000 requests of 6 clients' connections with 40 streams each, every 7th with a body, every 13th refused once")
