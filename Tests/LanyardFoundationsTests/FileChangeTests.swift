@@ -18,13 +18,16 @@ import Testing
 
         private final class Told: Sendable { let words = Guarded<[String: [String]]>([:]) }
 
-        init(_ paths: [String] = []) throws {
+        /// - Parameter whenRead: called behind each read, on its thread.
+        init(_ paths: [String] = [], whenRead: @escaping @Sendable (FileSnapshot) -> Void = { _ in }) throws {
             loop = try EventLoop(label: "test.changes")
             loop.start()
             monitor = FileChangeMonitor(on: loop)
             files = FileReader(noticing: monitor) { [reads] path, known in
                 reads.add()
-                return FileSnapshot.read(path, known: known)
+                let found = FileSnapshot.read(path, known: known)
+                whenRead(found)
+                return found
             }
             for path in paths { watch(path) }
         }
@@ -203,6 +206,23 @@ import Testing
             try Self.replace(path, by: "content \(number)")
         }
         try await bench.expect("content 39", of: path)
+    }
+
+    @Test(
+        "a change right behind a read is not lost, also where the loop's clock is ahead of the machine's",
+        arguments: [false, true])
+    func behindRead(isAhead: Bool) async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("secret", "0")
+        let changes = Tally()
+        // Each read is the cause of the next change, which comes while the one before is a few milliseconds old.
+        let bench = try Bench([path]) { found in
+            guard found.outcome != nil, changes.value < 20 else { return }
+            changes.add()
+            try? Self.replace(path, by: "\(changes.value)")
+        }
+        if isAhead { bench.loop.pass(.seconds(30)) }
+        try await bench.expect("20", of: path)
     }
 
     @Test("files of one folder share its watch, and names of other files in it lead to no read")

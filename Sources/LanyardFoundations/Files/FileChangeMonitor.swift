@@ -155,13 +155,14 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
         case changed
     }
 
-    /// Watches the names that lead to this file, before it is read: a change of one during the read is an event. Does nothing unless the
-    /// file has a watch and its way may have changed. Blocks as long as the file systems do. From any thread but a loop's.
+    /// A read of this file begins. Watches the names that lead to it first: a change of one during the read is an event. Walks along them
+    /// only if the file has a watch and its way may have changed. Blocks as long as the file systems do. From any thread but a loop's.
     func watchNames(of path: String) {
         guard loop != nil else { return }
         let begun: (id: WatchedFiles.ID, inotify: Result<Inotify, FileNoticeError>)? = state.withLock { state in
-            guard let id = state.files.file(at: path), state.files.beginWalk(id) else { return nil }
-            return (id, instance(&state))
+            guard let id = state.files.file(at: path) else { return nil }
+            state.files.beginRead(id)
+            return state.files.beginWalk(id) ? (id, instance(&state)) : nil
         }
         guard let begun else { return }
         if case .success = begun.inotify, PathWalk.isNoLink(path), endWalkByKnownWay(begun.id) { return }
@@ -341,8 +342,8 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     ) {
         if walks { state.files.requireWalk(id) }
         let planned = state.files.plannedRead(of: id)
-        // A planned read finds this change too.
-        guard planned < now || isOne && planned > now + eventInterval else { return }
+        // A read that is to come finds this change too.
+        guard !state.files.isReadDue(of: id, after: now) || isOne && planned > now + eventInterval else { return }
         let slot = isOne ? max(state.eventPace.slot(at: now), planned + eventInterval) : state.pace.slot(at: now)
         state.files.planRead(of: id, at: slot)
         state.files.forEachWatch(of: id) { reads.append($0, at: slot) }

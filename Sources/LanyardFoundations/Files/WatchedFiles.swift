@@ -29,6 +29,8 @@ struct WatchedFiles {
         var names: [Name] = []
         /// When the latest read that was asked for here begins.
         var readAt = Instant.past
+        /// It has not begun: it finds what changes until then.
+        var isReadDue = false
         /// Walks along the path that have begun and not ended. Readers of several kinds may read one path.
         var walks: UInt8 = 0
         /// The way to the file may have changed.
@@ -216,7 +218,19 @@ struct WatchedFiles {
     /// When the latest read that was asked for begins.
     func plannedRead(of id: ID) -> Instant { files[id]?.readAt ?? .past }
 
-    mutating func planRead(of id: ID, at instant: Instant) { files[id]?.readAt = instant }
+    mutating func planRead(of id: ID, at instant: Instant) {
+        files[id]?.readAt = instant
+        files[id]?.isReadDue = true
+    }
+
+    /// A read that was asked for is to come, not before then.
+    func isReadDue(of id: ID, after instant: Instant) -> Bool {
+        guard let file = files[id] else { return false }
+        return file.isReadDue && file.readAt >= instant
+    }
+
+    /// A read of the file begins. Its loop's clock may be ahead of the one by which it was planned.
+    mutating func beginRead(_ id: ID) { files[id]?.isReadDue = false }
 }
 
 /// A set that takes no memory of its own while it has at most one element.
