@@ -1,7 +1,7 @@
 /// Reads secret files on threads of its own, never on an event loop, because a file system may take any amount of time.
 ///
-/// A call into a hanging file system cannot be ended. Each requested file has a thread of its own, up to 64, and one read at a time. A file
-/// that hangs costs one thread until it returns and delays no other file. Beyond 64 hanging files, further ones wait.
+/// A call into a hanging file system cannot be ended. A file that hangs costs one thread until it returns, and delays others by a few
+/// milliseconds. Each file has one read at a time. There are 64 threads at most: beyond 64 hanging files, further ones wait.
 package final class FileReader: Sendable {
     /// Takes what a read has found, on the queue of the caller's loop.
     package typealias Reply = @Sendable (FileSnapshot) -> Void
