@@ -146,6 +146,13 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
 
     // MARK: Walks
 
+    /// One that has begun.
+    private struct Walk {
+        let id: WatchedFiles.ID
+        let questions: UInt64
+        let inotify: Result<Inotify, FileNoticeError>
+    }
+
     /// What was watched for one lookup.
     private enum Dependence {
         /// The obstacle: not all changes of the name are noticed.
@@ -159,13 +166,19 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     /// only if the file has a watch and its way may have changed. Blocks as long as the file systems do. From any thread but a loop's.
     func watchNames(of path: String) {
         guard loop != nil else { return }
-        let begun: (id: WatchedFiles.ID, inotify: Result<Inotify, FileNoticeError>)? = state.withLock { state in
+        let begun = state.withLock { state -> Walk? in
             guard let id = state.files.file(at: path) else { return nil }
             state.files.beginRead(id)
-            return state.files.beginWalk(id) ? (id, instance(&state)) : nil
+            guard let questions = state.files.beginWalk(id) else { return nil }
+            return Walk(id: id, questions: questions, inotify: instance(&state))
         }
         guard let begun else { return }
-        if case .success = begun.inotify, PathWalk.isNoLink(path), endWalkByKnownWay(begun.id) { return }
+        if case .success = begun.inotify, PathWalk.isNoLink(path), endWalkByKnownWay(begun.id) {
+            // It may have become a link before the file depended on its name.
+            if PathWalk.isNoLink(path) { return }
+            state.withLock { $0.files.requireWalk(begun.id) }
+            return watchNames(of: path)
+        }
         var names: [WatchedFiles.Name] = []
         var obstacle: FileNoticeError?
         // Lookups of a last name: a second one is behind a link.
@@ -191,7 +204,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
                 }
             }
         }
-        endWalk(begun.id, names, obstacle, isDirect: isDirect)
+        endWalk(begun, names, obstacle, isDirect: isDirect)
     }
 
     /// The files of one folder share the way to it: an event on that way is in the queue still, or has made it be forgotten.
@@ -204,11 +217,12 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     }
 
     private func endWalk(
-        _ id: WatchedFiles.ID, _ names: [WatchedFiles.Name], _ obstacle: FileNoticeError?, isDirect: Bool
+        _ walk: Walk, _ names: [WatchedFiles.Name], _ obstacle: FileNoticeError?, isDirect: Bool
     ) {
+        let id = walk.id
         let isShortage = obstacle?.isShortage == true
         let logs = state.withLock { state in
-            if isDirect, !isShortage { state.files.keepWay(of: id, names, obstacle) }
+            if isDirect, !isShortage { state.files.keepWay(of: id, names, obstacle, since: walk.questions) }
             // What is missing may be had at the next read.
             let unused = state.files.endWalk(id, names, isPolled: obstacle != nil, repeats: isShortage)
             Self.unwatch(unused, &state)
@@ -372,25 +386,5 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
             return reads
         }
         reads.begin()
-    }
-}
-
-/// Reads that watches are to begin, by their loops: each loop gets them at once.
-private struct PlannedReads {
-    private struct Group: Sendable {
-        let loop: EventLoop
-        var reads: [(watch: FileWatch, at: Instant)] = []
-    }
-
-    private var groups: [ObjectIdentifier: Group] = [:]
-
-    mutating func append(_ watch: FileWatch, at instant: Instant) {
-        groups[ObjectIdentifier(watch.loop), default: Group(loop: watch.loop)].reads.append((watch, instant))
-    }
-
-    func begin() {
-        for group in groups.values {
-            group.loop.post { for (watch, instant) in group.reads { watch.read(at: instant) } }
-        }
     }
 }

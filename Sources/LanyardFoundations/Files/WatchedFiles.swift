@@ -59,6 +59,8 @@ struct WatchedFiles {
     private var dependents: [Name: SmallSet<ID>] = [:]
     private var folders: [Int32: Folder] = [:]
     private var ways = WatchedFolders()
+    /// How often something has questioned the way to any file. Another walk of the same file does not hide it.
+    private var questions: UInt64 = 0
     private var lastNumber: UInt32 = 0
 
     /// Files that are read in intervals.
@@ -117,11 +119,13 @@ struct WatchedFiles {
     // MARK: Walks
 
     /// Begins a walk along the path, if the way to the file may have changed.
-    mutating func beginWalk(_ id: ID) -> Bool {
-        guard files[id]?.mustWalk == true else { return false }
+    ///
+    /// - Returns: how often a way has been questioned so far; nil: no walk is needed.
+    mutating func beginWalk(_ id: ID) -> UInt64? {
+        guard files[id]?.mustWalk == true else { return nil }
         files[id]?.mustWalk = false
         files[id]?.walks += 1
-        return true
+        return questions
     }
 
     /// Why not all changes in a watched folder are noticed; nil: the folder is not watched.
@@ -160,9 +164,11 @@ struct WatchedFiles {
 
     /// Keeps the way to the file's folder, if no event has questioned it since the walk began.
     ///
-    /// - Parameter names: those of the walk, the file's own last.
-    mutating func keepWay(of id: ID, _ names: [Name], _ obstacle: FileNoticeError?) {
-        guard let file = files[id], !file.mustWalk, let last = names.last,
+    /// - Parameters:
+    ///   - names: those of the walk, the file's own last.
+    ///   - begin: as of `beginWalk`.
+    mutating func keepWay(of id: ID, _ names: [Name], _ obstacle: FileNoticeError?, since begin: UInt64) {
+        guard let file = files[id], questions == begin, let last = names.last,
             let (folder, _) = WatchedFolders.split(file.path), ways[folder] == nil
         else { return }
         ways.keep(
@@ -197,10 +203,16 @@ struct WatchedFiles {
     // MARK: Changes
 
     /// A name may lead elsewhere by now.
-    mutating func forgetWays(by name: Name) { ways.forget(name) }
+    mutating func forgetWays(by name: Name) {
+        questions += 1
+        ways.forget(name)
+    }
 
     /// Any name may.
-    mutating func forgetWays() { ways.forgetAll() }
+    mutating func forgetWays() {
+        questions += 1
+        ways.forgetAll()
+    }
 
     /// The files that depend on a name.
     func dependents(on name: Name) -> SmallSet<ID> { dependents[name] ?? SmallSet() }
@@ -213,7 +225,10 @@ struct WatchedFiles {
     }
 
     /// The next read of the file follows its path anew.
-    mutating func requireWalk(_ id: ID) { files[id]?.mustWalk = true }
+    mutating func requireWalk(_ id: ID) {
+        questions += 1
+        files[id]?.mustWalk = true
+    }
 
     /// When the latest read that was asked for begins.
     func plannedRead(of id: ID) -> Instant { files[id]?.readAt ?? .past }

@@ -102,8 +102,9 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
             state.order.append(key)
             guard state.order.count > state.idle, state.threads < threadsMax else { return .wakeup }
             if state.threads >= Self.promptThreads {
-                defer { state.isLooking = true }
-                return state.isLooking ? .nothing : .look
+                if state.isLooking { return .nothing }
+                (state.isLooking, state.taken) = (true, 0)
+                return .look
             }
             state.threads += 1
             return .thread
@@ -127,19 +128,26 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         looks.asyncAfter(deadline: .now() + Self.lookInterval) { [self] in look() }
     }
 
-    /// Starts a thread if keys wait and the threads are slow, or hang.
+    /// Starts a thread if keys wait and the threads are slow, or hang. Looks follow one another while keys wait.
     private func look() {
-        let isStarting = state.withLock { state -> Bool in
+        let (isStarting, wakeups, continues) = state.withLock { state -> (Bool, Int, Bool) in
             let taken = state.taken
-            (state.taken, state.isLooking) = (0, false)
-            guard !state.isStopped, state.order.count > state.idle, state.threads < threadsMax else { return false }
-            state.isLooking = true
-            guard taken < Self.quickTakes * state.threads else { return false }
-            state.threads += 1
-            return true
+            state.taken = 0
+            // While all threads hang the next one that returns takes the keys.
+            state.isLooking =
+                !state.isStopped && !state.order.isEmpty && (state.idle > 0 || state.threads < threadsMax)
+            guard state.isLooking else { return (false, 0, false) }
+            let isStarting =
+                state.order.count > state.idle && state.threads < threadsMax
+                && taken < Self.quickTakes * state.threads
+            if isStarting { state.threads += 1 }
+            // A thread that was being woken when a key came was not idle any more, and its own key still in the order: the new key then
+            // has had no signal. One too many does no harm.
+            return (isStarting, min(state.order.count, state.idle), true)
         }
+        for _ in 0..<wakeups { work.signal() }
         if isStarting { startThread() }
-        if state.withLock(\.isLooking) { planLook() }
+        if continues { planLook() }
     }
 
     /// Ends all waiting; later calls are refused. Threads whose calls hang stay until the process ends. Permanent; from any thread.
