@@ -57,31 +57,6 @@ import Testing
         #expect(threads.value < FileReader.threadsMax)
     }
 
-    /// A thread that is being woken is not idle any more, and its own key still waits.
-    @Test("files that come while idle threads are being woken for others that hang are looked at", arguments: 0..<8)
-    func wakeups(_ seed: UInt64) async throws {
-        var random = SeededGenerator(seed)
-        let (open, warm, quick, hung) = (Milestone(), Tally(), Tally(), Tally())
-        defer { open.set() }
-        let files = FileReader { path, _ in
-            if path.hasPrefix("hung") { open.wait(for: "the file is readable again") }
-            return Self.found
-        }
-        let loop = try loop()
-        defer { loop.stop() }
-        for number in 0..<40 { files.read(at: "warm\(number)", on: loop) { _ in warm.add() } }
-        try await eventually("the threads are idle") { warm.value == 40 }
-        for round in 0..<10 {
-            // 40 hang in the end: there are threads for the others.
-            for number in 0..<4 { files.read(at: "hung\(round).\(number)", on: loop) { _ in hung.add() } }
-            for number in 0..<4 { files.read(at: "quick\(round).\(number)", on: loop) { _ in quick.add() } }
-            if Bool.random(using: &random) { usleep(UInt32.random(in: 0..<200, using: &random)) }
-            try await eventually("the others are answered") { quick.value == 4 * (round + 1) }
-        }
-        open.set()
-        try await eventually("all are answered") { hung.value == 40 }
-    }
-
     @Test("no more than 64 threads look at once; what waits for one is looked at later")
     func bound() async throws {
         let (open, busy, completed) = (Milestone(), Tally(), Tally())

@@ -149,6 +149,7 @@ package final class FileChangeMonitor: Watcher, @unchecked Sendable {
     /// One that has begun.
     private struct Walk {
         let id: WatchedFiles.ID
+        /// As `WatchedFiles.beginWalk` said.
         let questions: UInt64
         let inotify: Result<Inotify, FileNoticeError>
     }

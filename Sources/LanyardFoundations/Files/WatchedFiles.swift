@@ -58,7 +58,7 @@ struct WatchedFiles {
     private var ids: [String: ID] = [:]
     private var dependents: [Name: SmallSet<ID>] = [:]
     private var folders: [Int32: Folder] = [:]
-    private var ways = WatchedFolders()
+    private var ways = KnownWays()
     /// How often something has questioned the way to any file. Another walk of the same file does not hide it.
     private var questions: UInt64 = 0
     private var lastNumber: UInt32 = 0
@@ -169,17 +169,17 @@ struct WatchedFiles {
     ///   - begin: as of `beginWalk`.
     mutating func keepWay(of id: ID, _ names: [Name], _ obstacle: FileNoticeError?, since begin: UInt64) {
         guard let file = files[id], questions == begin, let last = names.last,
-            let (folder, _) = WatchedFolders.split(file.path), ways[folder] == nil
+            let (folder, _) = KnownWays.split(file.path), ways[folder] == nil
         else { return }
         ways.keep(
-            WatchedFolders.Way(names: Array(names.dropLast()), folder: last.folder, obstacle: obstacle), to: folder)
+            KnownWays.Way(names: Array(names.dropLast()), folder: last.folder, obstacle: obstacle), to: folder)
     }
 
     /// Ends the walk of a file that is no link by the known way to its folder.
     ///
     /// - Returns: folders on which no file depends any more; nil: no way is known.
     mutating func endWalkByKnownWay(_ id: ID) -> [Int32]? {
-        guard let path = files[id]?.path, let (folder, name) = WatchedFolders.split(path), let way = ways[folder] else {
+        guard let path = files[id]?.path, let (folder, name) = KnownWays.split(path), let way = ways[folder] else {
             return nil
         }
         let names = way.names + [Name(name.utf8, in: way.folder)]

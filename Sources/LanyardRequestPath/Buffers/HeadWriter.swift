@@ -123,7 +123,7 @@ struct HeadWriter: ~Copyable {
         }
         count += digits
         var place = base + count
-        // Two at a time: the digits of three numbers were a fortieth of a request's instructions.
+        // Two at a time: the digits of three lengths were a fiftieth of the instructions of a request.
         let pairs = UnsafeRawPointer(Self.digitPairs.utf8Start)
         while left >= 10 {
             place -= 2

@@ -12,7 +12,7 @@ package final class FrameMemory {
     private var framesRoom: UnsafeMutableRawBufferPointer?
     private var ownWorkspace: HTTP2Workspace?
     private var spareTurnBuffers: [TurnBuffer] = []
-    private var sessions = SessionTide()
+    private var sessions = SessionPeak()
 
     /// - Parameter loop: the shard's.
     init(budget: BufferBudget, on loop: EventLoop) {

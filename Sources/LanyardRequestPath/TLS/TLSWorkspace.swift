@@ -38,7 +38,7 @@ package final class TLSWorkspace {
     private let buffersMax: Int
     private let budget: BufferBudget?
     private var buffers = 0
-    private var sessions = SessionTide()
+    private var sessions = SessionPeak()
     private unowned(unsafe) var newest: TLSSession?
     private unowned(unsafe) var oldest: TLSSession?
 

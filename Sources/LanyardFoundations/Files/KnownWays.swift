@@ -1,7 +1,7 @@
-/// What walks along paths have found of their folders: ten thousand files of one folder need one walk, and a look at each.
+/// The ways to folders that walks along paths have found: ten thousand files of one folder need one walk, and a look at each.
 ///
 /// Only as long as nothing on the way has changed: an event of a name on it forgets the way. Pure; belongs to `WatchedFiles`.
-struct WatchedFolders {
+struct KnownWays {
     /// The way to one folder.
     struct Way {
         /// The names that were looked up on it.

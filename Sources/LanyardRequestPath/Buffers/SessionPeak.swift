@@ -1,6 +1,6 @@
 /// Sessions of one kind on one shard, each with memory that the budget does not count. When many have ended, the allocator has much to give
 /// back: it keeps what each thread has freed, and the next session may be served by another thread.
-struct SessionTide {
+struct SessionPeak {
     /// Fewer sessions than that are not worth a trim of the allocator's memory.
     private static let freedSessionsMin = 64
 
