@@ -35,7 +35,7 @@ struct SecretEcho {
         isTooMuch = secrets.reduce(0) { $0 + $1.count } > Self.secretBytesMax
         guard !isTooMuch else { return }
         let key = key
-        var marks: Set<UInt64> = []
+        var marks = Set<UInt64>(minimumCapacity: secrets.reduce(0) { $0 + $1.count })
         for secret in secrets where secret.count > 0 {
             if secret.count < Self.pieceBytes { shortSecrets.append(secret) }
             secret.withBytes { bytes in

@@ -40,6 +40,8 @@ struct RunnerTable {
     private var runners: [UserRunners] = []
     /// The runners whose refresh call is in progress.
     private var refreshing: Set<ObjectIdentifier> = []
+    /// The present users of whose session's end the store does not know. Nearly always there is none.
+    private var endsUnsaved: Set<UserIndex> = []
     /// All runners before this place were drained when `areAllDrained` saw them last.
     private var drainedPlaces = 0
 
@@ -69,14 +71,28 @@ struct RunnerTable {
     /// The runner of a user; nil: unknown, removed, or replaced by a reload.
     func runner(at user: UserIndex) -> SessionRunner? { self[user].current.flatMap { $0.index == user ? $0 : nil } }
 
-    /// The refresh calls in progress, after a change of this runner. Those of users that leave count until they end.
-    mutating func refreshes(after runner: SessionRunner) -> Int {
+    /// The refresh calls in progress. Those of users that leave count until they end.
+    var refreshCount: Int { refreshing.count }
+
+    /// The runners of users of whose session's end the store does not know, in the order of the users.
+    var unsavedEnds: [SessionRunner] {
+        endsUnsaved.sorted { $0.number < $1.number }.compactMap { runner(at: $0) }
+    }
+
+    /// A runner has changed, or has ended.
+    mutating func handleChange(of runner: SessionRunner) {
         if runner.isRefreshing, !runner.isStopped {
             refreshing.insert(ObjectIdentifier(runner))
         } else {
             refreshing.remove(ObjectIdentifier(runner))
         }
-        return refreshing.count
+        // The runner of a user that was replaced says nothing of the present one.
+        guard self.runner(at: runner.index) === runner else { return }
+        if runner.coordinator.hasUnsavedEnd, !runner.isStopped {
+            endsUnsaved.insert(runner.index)
+        } else {
+            endsUnsaved.remove(runner.index)
+        }
     }
 
     /// Whether no runner has anything in progress. Each of many runners asks when it has ended, so the search continues at the runner that
@@ -94,6 +110,6 @@ struct RunnerTable {
     /// Ends all runners.
     mutating func stop() {
         for runner in all { runner.stop() }
-        (runners, refreshing) = ([], [])
+        (runners, refreshing, endsUnsaved) = ([], [], [])
     }
 }

@@ -418,9 +418,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func retryUnsavedEnds(for runner: SessionRunner) {
         loop.assertIsCurrent()
-        for other in runners where other !== runner && other.coordinator.hasUnsavedEnd {
-            other.handle(.retryUnsavedEnd)
-        }
+        for other in runnerTable.unsavedEnds where other !== runner { other.handle(.retryUnsavedEnd) }
     }
 
     /// Hands a change to the store and counts its result.
@@ -470,8 +468,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func update(_ runner: SessionRunner) {
         loop.assertIsCurrent()
         guard !runner.isStopped else { return }
+        runnerTable.handleChange(of: runner)
         board.update(
-            runner.status, skew: runner.coordinator.context.skew, refreshes: runnerTable.refreshes(after: runner))
+            runner.status, skew: runner.coordinator.context.skew, refreshes: runnerTable.refreshCount)
         armProbe(for: runner)
         userService.handleRunnerChange(runner)
         checkStartup(of: runner)
@@ -480,7 +479,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// A runner has ended.
     func countRefreshes(after runner: SessionRunner) {
-        let inFlight = runnerTable.refreshes(after: runner)
+        runnerTable.handleChange(of: runner)
+        let inFlight = runnerTable.refreshCount
         board.change { $0.refreshesInFlight = inFlight }
     }
 

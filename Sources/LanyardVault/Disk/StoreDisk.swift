@@ -155,6 +155,15 @@ package struct DiskEntry: Equatable, Sendable {
             self.inode = inode
             self.writtenAt = writtenAt
         }
+
+        /// Whether a write after `time` has a later stamp, so that bytes read then or later are those of this version.
+        ///
+        /// Kernels stamp with their tick, every 10 ms at most. A stamp of whole milliseconds may be that of a file system that counts
+        /// seconds.
+        package func isPast(at time: WallTime) -> Bool {
+            let step: Duration = writtenAt.nanoseconds % 1_000_000 == 0 ? .seconds(1) : .milliseconds(20)
+            return time > writtenAt + step
+        }
     }
 
     package init(_ kind: Kind, owner: UInt32, mode: UInt32, size: Int = 0, version: Version? = nil) {
