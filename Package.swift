@@ -46,8 +46,9 @@ let system: [Target.Dependency] = [
 
 /// The modules below the composition.
 let library: [Target.Dependency] = [
-    "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
-    "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardTelemetry", "LanyardVault",
+    "LanyardAdmin", "LanyardBroker", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity",
+    "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardTelemetry",
+    "LanyardVault",
 ]
 
 extension Target {
@@ -105,6 +106,7 @@ let package = Package(
         .module(
             "LanyardRequestPath",
             ["CLinux", "CNGHTTP2", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
+        .module("LanyardBroker", ["LanyardFoundations", "LanyardRequestPath", "LanyardSettings", logging]),
         .module("LanyardSessionInterface", ["LanyardFoundations", "LanyardSettings"]),
         .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module(
@@ -218,6 +220,11 @@ let package = Package(
             [
                 "CLinux", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport", "TornSockets",
                 logging,
+            ]),
+        .tests(
+            "LanyardBrokerTests",
+            [
+                "LanyardBroker", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport", logging,
             ]),
         .tests("LanyardSessionInterfaceTests", ["LanyardFoundations", "LanyardSessionInterface"]),
         // The request path: one simulation puts the shard's token cache before a session.

@@ -102,7 +102,7 @@ struct ActivationRules: Sendable {
     func check(_ configuration: Configuration, _ places: AddressPlaces) throws(ConfigurationError) {
         for (index, listener) in configuration.listeners.enumerated() {
             guard case .activated(let name) = listener.address, let address = addresses[name] else { continue }
-            try check(listener, at: address, places, "listeners[\(index)].address")
+            try check(listener, at: address, places, "\(listener.owner(at: index)).address")
         }
         guard case .activated(let name)? = configuration.admin?.address, let address = addresses[name],
             address.family != AF_UNIX
@@ -118,7 +118,9 @@ struct ActivationRules: Sendable {
         _ listener: ListenerSettings, at address: SocketAddress, _ places: AddressPlaces, _ key: String
     ) throws(ConfigurationError) {
         guard address.family != AF_UNIX else { return }
-        let checksCallers = listener.capabilityFile != nil || listener.tls?.clientCAFile != nil
+        let checksCallers =
+            listener.capabilityFile != nil || listener.tls?.clientCAFile != nil
+            || listener.broker != nil && listener.tls != nil
         if !address.isLoopback, !checksCallers, !listener.isUnsafe {
             throw places.activationError(
                 of: key, "other machines can reach \(listener.address), which is \(address), and would act as the user",

@@ -8,8 +8,10 @@ import LanyardSettings
 /// All listening sockets, bound as the last step before the first thread (architecture-control.md 7.8). The owner of this value closes
 /// them: nothing else holds them.
 struct Bindings: ~Copyable {
-    /// In the order of the configuration's `listeners`.
+    /// In the order of the configuration's `listeners` and `brokers`.
     let data: [ListeningSocket]
+    /// Of each of these in the log.
+    private let names: [String]
     let health: ListeningSocket?
     let admin: ListeningSocket?
     /// Why there is no admin API although it is not turned off.
@@ -21,22 +23,25 @@ struct Bindings: ~Copyable {
     ) throws(ConfigurationError) {
         var data: [ListeningSocket] = []
         for (index, settings) in configuration.listeners.enumerated() {
-            data.append(try Self.bound(settings, "listeners[\(index)].address", activated, places))
+            data.append(try Self.bound(settings, "\(settings.owner(at: index)).address", activated, places))
         }
         // All properties are set at once: a noncopyable value cannot be partly initialised when an error is thrown.
         let health = try configuration.health.map { settings throws(ConfigurationError) in
             try Self.bound(ListenerSettings(address: settings.address), "health.address", activated, places)
         }
+        let names = configuration.listeners.map { $0.broker == nil ? "data" : "broker" }
         switch try AdminBinding.bind(configuration.admin, activated, places) {
-        case .off: (self.data, self.health, admin, adminError) = (data, health, nil, nil)
-        case .bound(let socket): (self.data, self.health, admin, adminError) = (data, health, socket, nil)
-        case .unavailable(let bindError): (self.data, self.health, admin, adminError) = (data, health, nil, bindError)
+        case .off: (self.data, self.names, self.health, admin, adminError) = (data, names, health, nil, nil)
+        case .bound(let socket):
+            (self.data, self.names, self.health, admin, adminError) = (data, names, health, socket, nil)
+        case .unavailable(let bindError):
+            (self.data, self.names, self.health, admin, adminError) = (data, names, health, nil, bindError)
         }
     }
 
     /// All bound addresses with their names in the log.
     var listeners: [ProgramInfo.Listener] {
-        let data = data.map { ("data", $0.address) }
+        let data = zip(names, data).map { ($0, $1.address) }
         let others = [("health", health?.address), ("admin", admin?.address)]
         return (data + others.compactMap { name, address in address.map { (name, $0) } }).map {
             ProgramInfo.Listener(name: $0.0, address: $0.1.description)
@@ -142,7 +147,9 @@ package enum BindingCheck {
     /// Errors, and warnings of what another Unix user, or a service manager at the start, may not meet.
     package static func findings(_ loaded: LoadedConfiguration) -> [ConfigurationError] {
         guard let configuration = loaded.configuration else { return [] }
-        let data = configuration.listeners.enumerated().map { error($1, "listeners[\($0)].address", loaded.addresses) }
+        let data = configuration.listeners.enumerated().map {
+            error($1, "\($1.owner(at: $0)).address", loaded.addresses)
+        }
         let health = configuration.health.flatMap {
             error(ListenerSettings(address: $0.address), "health.address", loaded.addresses)
         }

@@ -4,7 +4,7 @@ import LanyardRequestPath
 import LanyardSettings
 import Logging
 
-/// The capability of a listener, as its file was read.
+/// A capability, as its file was read.
 struct ListenerCapability: Sendable {
     /// nil: the file cannot be used, and no caller is admitted.
     var secret: Secret?
@@ -12,7 +12,8 @@ struct ListenerCapability: Sendable {
     var readAt: Instant
 }
 
-/// Keeps the capability of each listener as its file says (`capability_file`, http-requests.md 4.4).
+/// Keeps the capability of each listener, and of each row of a broker's callers, as its file says (`capability_file`, http-requests.md
+/// 4.4, fleet.md 1).
 ///
 /// A capability that cannot be read, or that is too short or too long to be sent in a field, admits no caller. The previous one is not
 /// kept: the operator may have replaced it after a leak.
@@ -22,70 +23,71 @@ final class CapabilityWatches: Sendable {
     private let files: FileReader
     private let loop: EventLoop
     private let log: Logger
-    /// One for each listener; nil: it asks for none.
+    /// One for each place; nil: none is asked for there.
     private let watches: Guarded<[CapabilityWatch?]>
 
     /// Reads nothing and starts nothing yet.
     ///
     /// - Parameter path: gets each capability as soon as it is read.
     init(
-        _ listeners: [ListenerSettings], for path: RequestPath, by publication: FilePublication,
+        _ places: [CapabilityPlace], for path: RequestPath, by publication: FilePublication,
         reading files: FileReader,
         on loop: EventLoop, log: Logger
     ) {
         (self.path, self.publication, self.files, self.loop, self.log) = (path, publication, files, loop, log)
         watches = Guarded([])
-        let made = listeners.enumerated().map { makeWatch($1, $0, nil) }
+        let made = places.enumerated().map { makeWatch($1, $0, nil) }
         watches.withLock { $0 = made }
     }
 
     private func makeWatch(
-        _ listener: ListenerSettings, _ index: Int, _ capability: ListenerCapability?
+        _ place: CapabilityPlace, _ index: Int, _ capability: ListenerCapability?
     ) -> CapabilityWatch? {
-        listener.capabilityFile.map {
-            CapabilityWatch(
-                $0, of: index, at: "\(listener.address)", capability, for: path, by: publication, log: log)
+        place.file.map {
+            CapabilityWatch($0, of: index, at: place.shown, capability, for: path, by: publication, log: log)
         }
     }
 
-    /// What was read of listeners that have another file than before, with what their files' watches have found later.
-    func renewed(_ changed: [Int: ListenerCapability?], _ listeners: [ListenerSettings]) -> [Int: ListenerCapability?] {
+    /// What was read of places that have another file than before, with what their files' watches have found later.
+    func renewed(_ changed: [Int: ListenerCapability?], _ places: [CapabilityPlace]) -> [Int: ListenerCapability?] {
         let watches = watches.withLock { $0 }
         return Dictionary(
             uniqueKeysWithValues: changed.map { index, read in
-                let file = listeners[index].capabilityFile
+                let file = index < places.count ? places[index].file : nil
                 let found = watches.compactMap { $0?.file == file ? $0?.inUse : nil }
                 return (index, read.map { read in found.reduce(read) { $1.readAt > $0.readAt ? $1 : $0 } })
             })
     }
 
-    /// Watches the files of these listeners from here on. A new watch reports the present content first. In the turn that hands
+    /// Watches the files of these places from here on. A new watch reports the present content first. In the turn that hands
     /// the capabilities over.
     ///
-    /// - Parameter changed: the capabilities of listeners that have another file than before.
+    /// - Parameter changed: the capabilities of places that have another file than before, or are gone.
     func follow(
-        _ listeners: [ListenerSettings], _ changed: [Int: ListenerCapability?], in turn: borrowing FilePublication.Turn
+        _ places: [CapabilityPlace], _ changed: [Int: ListenerCapability?], in turn: borrowing FilePublication.Turn
     ) {
         var watches = watches.withLock { $0 }
+        while watches.count < places.count { watches.append(nil) }
         for (index, capability) in changed {
             watches[index]?.end(in: turn)
-            watches[index] = makeWatch(listeners[index], index, capability)
+            watches[index] = index < places.count ? makeWatch(places[index], index, capability) : nil
             watches[index]?.start(by: files, on: loop)
         }
         self.watches.withLock { [watches] in $0 = watches }
     }
 
-    /// The capabilities of listeners that have another file than before, by listener; nil: it asks for none any more.
+    /// The capabilities of places that have another file than before; nil: none is asked for there any more.
     ///
     /// - Throws: a file that cannot be used, with the remedy.
     static func read(
-        _ listeners: [ListenerSettings], changedFrom former: [ListenerSettings]
+        _ places: [CapabilityPlace], changedFrom former: [CapabilityPlace]
     ) throws(ConfiguredFileError) -> [Int: ListenerCapability?] {
         var changed: [Int: ListenerCapability?] = [:]
-        for (index, listener) in listeners.enumerated() {
-            let formerFile = index < former.count ? former[index].capabilityFile : nil
-            guard listener.capabilityFile != formerFile else { continue }
-            guard let file = listener.capabilityFile else {
+        for index in 0..<max(places.count, former.count) {
+            let formerFile = index < former.count ? former[index].file : nil
+            let place = index < places.count ? places[index] : nil
+            guard place?.file != formerFile else { continue }
+            guard let place, let file = place.file else {
                 changed.updateValue(nil, forKey: index)
                 continue
             }
@@ -94,18 +96,18 @@ final class CapabilityWatches: Sendable {
                 let secret = try CapabilityWatch.check(.success(content)).get()
                 changed.updateValue(ListenerCapability(secret: secret, readAt: content.readAt), forKey: index)
             } catch {
-                throw .init(.listener(index), path: file, error.message(path: file))
+                throw .init(place.owner, path: file, error.message(path: file))
             }
         }
         return changed
     }
 
-    /// The capabilities of all listeners that ask for one. At the start, before the first thread: listeners must not refuse callers only
+    /// The capabilities of all places that ask for one. At the start, before the first thread: listeners must not refuse callers only
     /// because a file has not been read yet.
-    static func readAtStart(_ listeners: [ListenerSettings]) -> [Int: ListenerCapability?] {
+    static func readAtStart(_ places: [CapabilityPlace]) -> [Int: ListenerCapability?] {
         var found: [Int: ListenerCapability?] = [:]
-        for (index, listener) in listeners.enumerated() {
-            guard let file = listener.capabilityFile else { continue }
+        for (index, place) in places.enumerated() {
+            guard let file = place.file else { continue }
             let content = Result { () throws(SecretFile.ReadError) in try SecretFile.read(file) }
             let secret = try? CapabilityWatch.check(content).get()
             let readAt = (try? content.get())?.readAt ?? .past
@@ -119,7 +121,7 @@ final class CapabilityWatches: Sendable {
     func stop() { for watch in watches.withLock({ $0 }) { watch?.stop() } }
 }
 
-/// The capability file of one listener in one configuration, until a reload ends it.
+/// The capability file of one place in one configuration, until a reload ends it.
 private final class CapabilityWatch: Sendable {
     private struct Published {
         /// What is in use; nil: nothing was read here yet.
@@ -183,7 +185,7 @@ private final class CapabilityWatch: Sendable {
             path.setCapability(secret, ofListener: index)
             guard case .failure(let error) = checked else { return }
             log.error(
-                "the capability of a listener cannot be used: every request there is refused",
+                "a capability cannot be used: every request that needs it is refused",
                 metadata: [
                     "event": "listener.capability.failed", "address": .string(address),
                     "reason": .string(error.message(path: file)),

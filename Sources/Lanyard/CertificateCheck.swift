@@ -14,7 +14,7 @@ package enum CertificateCheck {
         _ configuration: Configuration, at now: WallTime = .now
     ) -> [ConfiguredFileWarning] {
         let listeners = configuration.listeners.enumerated().map { index, listener -> Files in
-            (.listener(index), listener.tls?.certificateFile, listener.tls?.clientCAFile)
+            (listener.owner(at: index), listener.tls?.certificateFile, listener.tls?.clientCAFile)
         }
         let identities = configuration.identities.map { identity -> Files in
             (.identity(identity.name), identity.certificateFile, identity.caFile)

@@ -34,7 +34,7 @@ struct ConfigurationFiles: Sendable {
 struct RequestPathFiles: Sendable {
     let upstreamTLS: UpstreamTLS
     let listenerTLS: ListenerTLS
-    /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
+    /// Of places that have another file than before (`capabilityPlaces`); nil: none is asked for there any more.
     let capabilities: [Int: ListenerCapability?]
 
     /// Reads the files. Blocks as long as the disk does.
@@ -45,12 +45,13 @@ struct RequestPathFiles: Sendable {
         upstreamTLS = try UpstreamTLS(configuration)
         listenerTLS = try ListenerTLS(configuration.listeners)
         if let running {
-            capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running.listeners)
+            capabilities = try CapabilityWatches.read(
+                configuration.listeners.capabilityPlaces, changedFrom: running.listeners.capabilityPlaces)
         } else {
-            capabilities = CapabilityWatches.readAtStart(configuration.listeners)
+            capabilities = CapabilityWatches.readAtStart(configuration.listeners.capabilityPlaces)
         }
     }
 
-    /// What each of so many listeners begins with.
-    func secrets(ofListeners count: Int) -> [Secret?] { (0..<count).map { capabilities[$0]??.secret } }
+    /// What each of so many places begins with.
+    func secrets(ofPlaces count: Int) -> [Secret?] { (0..<count).map { capabilities[$0]??.secret } }
 }

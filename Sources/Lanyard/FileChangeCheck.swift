@@ -41,8 +41,8 @@ package enum FileChangeCheck {
     }
 
     private static func files(of configuration: Configuration) -> [Watched] {
-        let capabilities = configuration.listeners.enumerated().compactMap { index, listener in
-            listener.capabilityFile.map { Watched(path: $0, owner: .listener(index)) }
+        let capabilities = configuration.listeners.capabilityPlaces.compactMap { place in
+            place.file.map { Watched(path: $0, owner: place.owner) }
         }
         let identities = configuration.identities.flatMap { identity -> [Watched] in
             let paths: [String] =

@@ -148,7 +148,8 @@ extension ConfiguredFileError.Owner {
     /// One word for the log's `reason` when files of TLS cannot be used.
     fileprivate var reason: String {
         switch self {
-        case .listener: "listener_tls"
+        case .listener, .broker: "listener_tls"
+        case .caller: "caller"
         case .route: "upstream_tls"
         case .identity: "identity_tls"
         case .user: "user"

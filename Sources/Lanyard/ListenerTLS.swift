@@ -31,14 +31,14 @@ package struct ListenerTLS: Sendable {
                 if let own, let read { context = try own.context(from: read) }
                 if let own, let read {
                     for (path, message) in own.warnings(in: read) {
-                        warnings.append(.init(.listener(index), path: path, message))
+                        warnings.append(.init(listener.owner(at: index), path: path, message))
                     }
                 }
                 files.append(own)
                 contents.append(read)
                 contexts.append(context)
             } catch {
-                throw .init(.listener(index), path: error.path, error.message)
+                throw .init(listener.owner(at: index), path: error.path, error.message)
             }
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)

@@ -1,4 +1,5 @@
 import LanyardAdmin
+import LanyardBroker
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardIdentity
@@ -63,6 +64,7 @@ final class Program: Sendable {
         let (configuration, log) = (first.configuration, first.log)
         self.log = log
         let plan = RequestPathReload.plan(first)
+        let issued = IssuedTokens(log: log)
         listeners = bindings.listeners
         let tokenSource = SessionTokenSource()
         // Configured users come first, so that a user's index is its position in the configuration.
@@ -70,14 +72,14 @@ final class Program: Sendable {
         let shardCount = configuration.shards ?? Machine.shardCount
         let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
-            plan.settings, sockets: bindings.data, capabilities: plan.capabilities,
+            plan.settings(issued), sockets: bindings.data, capabilities: plan.capabilities,
             listenerTLS: plan.listenerTLS.contexts, names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(plan.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
         readers = ProgramFileReaders(on: fileLoop)
         let (publication, changes) = (FilePublication(), readers.changes)
         capabilities = CapabilityWatches(
-            plan.listeners, for: path, by: publication, reading: readers.capabilities, on: fileLoop, log: log)
+            plan.capabilityPlaces, for: path, by: publication, reading: readers.capabilities, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
             plan.upstreamTLS, of: path.targets, by: publication, noticing: changes, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
@@ -100,7 +102,8 @@ final class Program: Sendable {
         let refused = AdminRefusalCounters()
         let counts = ReloadCounts()
         let healthSources = Self.healthSources(
-            sessions, store, path, stop, pipe, refused, counts, identityTLS, configuration.health ?? HealthSettings())
+            sessions, store, path, stop, pipe, refused, counts, identityTLS, issued,
+            configuration.health ?? HealthSettings())
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -115,7 +118,8 @@ final class Program: Sendable {
         }
         self.health = health
         let shown = AdminReload(AdminReload.prepare(first))
-        let requests = RequestPathReload(path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication)
+        let requests = RequestPathReload(
+            path, capabilities, upstreamTLS, listenerTLS, accessLog, issued, by: publication)
         // The format of the log goes first: the shards get their access log in it.
         let parts: [(any Reloadable)?] = [pipe, requests, shown, stop, health, verbosity]
         let reloads = ReloadCoordinator(
@@ -210,7 +214,7 @@ final class Program: Sendable {
     private static func healthSources(
         _ sessions: SessionService, _ store: any SessionStore, _ path: RequestPath, _ stop: ShutdownCoordinator,
         _ pipe: LogPipe, _ refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches,
-        _ health: HealthSettings
+        _ issued: IssuedTokens, _ health: HealthSettings
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -227,6 +231,7 @@ final class Program: Sendable {
                 var samples = path.samples(perRoute: health.metricsPerRoute)
                 samples += sessions.report.samples(perUser: health.metricsPerUser)
                 samples += refused.samples + reloads.samples + identityTLS.samples
+                if health.metricsPerUser { samples += issued.samples }
                 samples += [dropped, MetricsPage.nothingLeftOut]
                 return samples
             },

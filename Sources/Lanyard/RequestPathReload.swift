@@ -1,3 +1,4 @@
+import LanyardBroker
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
@@ -13,11 +14,14 @@ final class RequestPathReload: Reloadable {
     private let listenerTLS: ListenerTLSWatches
     private let accessLog: AccessLogSwitch
     private let publication: FilePublication
+    private let issued: IssuedTokens
 
     init(
         _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
-        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, by publication: FilePublication
+        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, _ issued: IssuedTokens,
+        by publication: FilePublication
     ) {
+        self.issued = issued
         self.publication = publication
         self.path = path
         self.capabilities = capabilities
@@ -35,9 +39,15 @@ final class RequestPathReload: Reloadable {
         var logsAccess: Bool { configuration.log.logsAccess }
         var upstreamTLS: UpstreamTLS { files.upstreamTLS }
         var listenerTLS: ListenerTLS { files.listenerTLS }
-        /// One for each listener.
-        var capabilities: [Secret?] { files.secrets(ofListeners: listeners.count) }
-        var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS) }
+        var capabilityPlaces: [CapabilityPlace] { listeners.capabilityPlaces }
+        /// One for each of these places.
+        var capabilities: [Secret?] { files.secrets(ofPlaces: capabilityPlaces.count) }
+
+        func settings(_ issued: IssuedTokens) -> RequestPath.Settings {
+            var settings = RequestPath.Settings(configuration, files.upstreamTLS)
+            settings.granters = listeners.brokers(of: configuration, issued)
+            return settings
+        }
     }
 
     /// What the shards get, and what the watches follow from then on.
@@ -55,7 +65,7 @@ final class RequestPathReload: Reloadable {
     /// Builds the routes: with thousands of them the sessions would have to wait in `commit`.
     func prepare(_ next: NextConfiguration) -> Prepared { prepare(Self.plan(next)) }
 
-    func prepare(_ plan: Plan) -> Prepared { Prepared(plan: plan, routes: path.prepare(plan.settings)) }
+    func prepare(_ plan: Plan) -> Prepared { Prepared(plan: plan, routes: path.prepare(plan.settings(issued))) }
 
     /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
     func commit(_ prepared: Prepared, active: UserIndex?) {
@@ -73,14 +83,15 @@ final class RequestPathReload: Reloadable {
         let listenerContents = files.listenerTLS.keepingTickets(of: listenerTLS.filesInUse)
             .renewed(from: listenerTLS.contentsInUse)
         let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
-        let capabilityContents = capabilities.renewed(files.capabilities, listeners)
+        let places = prepared.plan.capabilityPlaces
+        let capabilityContents = capabilities.renewed(files.capabilities, places)
         let changedListeners = listenerTLS.changes(listenerContents, listeners)
         let targets = path.serve(
             prepared.routes, active: active,
             capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
             upstreamTLS: upstreamTLS.changes(upstreamContents), latestTLS: upstreamContents.contexts,
             accessLines: accessLog.lines(prepared.plan.logsAccess))
-        capabilities.follow(listeners, capabilityContents, in: turn)
+        capabilities.follow(places, capabilityContents, in: turn)
         listenerTLS.follow(listenerContents, listeners, changedListeners, in: turn)
         upstreamTLS.follow(upstreamContents, of: targets, in: turn)
     }

@@ -105,7 +105,7 @@ package struct RoutePreview: Sendable {
             }
             switch decision {
             case .forward(let route, let target): return forwarding(route, target, head, bytes, table)
-            case .respondToOptions: return .respondsItself
+            case .respondToOptions, .handOut: return .respondsItself
             case .refuse(let problem, let route): return refusal(problem, route)
             }
         } catch {
@@ -151,7 +151,7 @@ package struct RoutePreview: Sendable {
         }
         let wanted = found.port ?? origin.defaultPort
         let listener = configuration.listeners.firstIndex { listener in
-            if case .tcp(_, wanted) = listener.address { true } else { false }
+            if listener.broker == nil, case .tcp(_, wanted) = listener.address { true } else { false }
         }
         let path = origin.rest.prefix { $0 != "#" }
         return (listener ?? 0, path.hasPrefix("/") ? String(path) : "/\(path)", origin.authority)

@@ -10,8 +10,10 @@ package struct AddressPlaces: Equatable, Sendable {
     package init() {}
 
     init(of tree: ConfigurationNode) {
-        for (index, listener) in (tree["listeners"]?.elements ?? []).enumerated() {
-            places["listeners[\(index)].address"] = listener["address"]?.place
+        for list in ["listeners", "brokers"] {
+            for (index, listener) in (tree[list]?.elements ?? []).enumerated() {
+                places["\(list)[\(index)].address"] = listener["address"]?.place
+            }
         }
         for section in ["health", "admin"] { places["\(section).address"] = tree[section]?["address"]?.place }
     }

@@ -19,7 +19,7 @@ package struct Configuration: Equatable, Sendable {
         }
     }
 
-    /// Never empty.
+    /// Never empty. Those of `brokers` follow those of `listeners`.
     package var listeners: [ListenerSettings] = []
     /// nil: off.
     package var health: HealthSettings? = HealthSettings()
@@ -35,7 +35,7 @@ package struct Configuration: Equatable, Sendable {
     package var configuredActiveUser: String?
     /// `on_active_logout: next`: when the active user logs out, another authenticated user becomes active if there is one.
     package var activatesNextOnLogout = false
-    /// In the order of the file, never empty; names are unique.
+    /// In the order of the file; names are unique. Empty only beside brokers.
     package var routes: [Route] = []
     /// `store`.
     package var store = StoreSettings.memory
@@ -63,17 +63,30 @@ package struct Configuration: Equatable, Sendable {
     package var usersWithoutPlainToken: Set<String> {
         guard admin?.exposesTokens != true, routes.allSatisfy({ $0.route.user != nil }) else { return [] }
         let others = Set(routes.filter { $0.route.token == .plain }.compactMap(\.route.user))
-        return Set(variants.keys).subtracting(others)
+        let callers = listeners.compactMap(\.broker).flatMap(\.callers)
+        let ofCallers = Set(callers.filter { $0.audiences == nil && $0.scopes == nil }.flatMap(\.users))
+        return ofCallers.contains(BrokerSettings.activeUser)
+            ? [] : Set(variants.keys).subtracting(others.union(ofCallers))
     }
 
-    /// The variants of access tokens that routes name, by user, in the order of the routes.
+    /// The variants of access tokens that routes and brokers name, by user, in the order of the routes and then of the brokers.
     package var variants: [String: [NamedVariant]] {
         var variants: [String: [NamedVariant]] = [:]
+        func add(_ variant: TokenVariant, of user: String, _ name: @autoclosure () -> String) {
+            guard variants[user]?.contains(where: { $0.variant == variant }) != true else { return }
+            variants[user, default: []].append(NamedVariant(name(), variant))
+        }
         for route in routes.map(\.route) where route.token != .plain {
-            guard let user = route.user, variants[user]?.contains(where: { $0.variant == route.token }) != true else {
-                continue
+            if let user = route.user { add(route.token, of: user, route.name) }
+        }
+        for broker in listeners.compactMap(\.broker) {
+            for (row, caller) in broker.callers.enumerated() {
+                for (place, variant) in caller.variants.enumerated() {
+                    for user in caller.users {
+                        add(variant, of: user, "brokers[\(broker.index)].callers[\(row)].\(place)")
+                    }
+                }
             }
-            variants[user, default: []].append(NamedVariant(route.name, route.token))
         }
         return variants
     }

@@ -15,8 +15,12 @@ package struct ConfigurationChanges: Equatable, Sendable {
             sections.contains { path == $0 || path.hasPrefix($0 + ".") || path.hasPrefix($0 + "[]") }
         }
         // A socket is bound at the start: its address, its permissions, and whether it speaks TLS.
-        let bound: Set = ["listeners[].address", "listeners[].socket_mode", "listeners[].tls"]
-        let listening = paths.filter { $0.hasPrefix("listeners[].") && !bound.contains($0) }
+        let bound: Set = ["address", "socket_mode", "tls"]
+        let listening = paths.filter { path in
+            ["listeners[].", "brokers[]."].contains { list in
+                path.hasPrefix(list) && !bound.contains(String(path.dropFirst(list.utf8.count)))
+            }
+        }
         let others = [
             "active_user", "on_active_logout", "login_required_status", "shutdown.drain_min", "shutdown.drain_max",
             "shutdown.exit_zero_on_sigterm", "health.allowed_hosts",

@@ -91,7 +91,8 @@ struct ConfigurationLoader {
         _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
     ) -> LoadedConfiguration {
         var tree = merged
-        if tree["listeners"] == nil { tree.set(["listeners"], to: Self.defaultListeners) }
+        let onlyHandsOut = tree["brokers"] != nil && tree["routes"] == nil
+        if tree["listeners"] == nil, !onlyHandsOut { tree.set(["listeners"], to: Self.defaultListeners) }
         tree = removingUnsupported(tree, keys: "", shown: "")
         let (configuration, found) = ConfigurationBuilder.build(
             tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)

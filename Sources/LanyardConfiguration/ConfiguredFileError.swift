@@ -6,6 +6,10 @@ package struct ConfiguredFileError: Error, Equatable, Sendable {
     package enum Owner: Equatable, Sendable, CustomStringConvertible {
         /// By its index in `listeners`.
         case listener(Int)
+        /// By its index in `brokers`.
+        case broker(Int)
+        /// By its index in `brokers`, and the row of its `callers`.
+        case caller(broker: Int, row: Int)
         /// By its index in `routes`.
         case route(Int)
         /// By its name.
@@ -17,6 +21,8 @@ package struct ConfiguredFileError: Error, Equatable, Sendable {
         package var description: String {
             switch self {
             case .listener(let index): "listeners[\(index)]"
+            case .broker(let index): "brokers[\(index)]"
+            case .caller(let broker, let row): "brokers[\(broker)].callers[\(row)]"
             case .route(let index): "routes[\(index)]"
             case .identity(let name): "identities.\(name)"
             case .user(let name): "users.\(name)"
@@ -135,14 +141,19 @@ extension LoadedConfiguration {
     private func node(of owner: ConfiguredFileError.Owner) -> ConfigurationNode? {
         switch owner {
         case .listener(let index): element(index, of: "listeners")
+        case .broker(let index): element(index, of: "brokers")
+        case .caller(let broker, let row):
+            element(broker, of: "brokers").flatMap { Self.element(row, of: $0["callers"]) }
         case .route(let index): element(index, of: "routes")
         case .identity(let name): tree["identities"]?[name]
         case .user(let name): tree["users"]?[name]
         }
     }
 
-    private func element(_ index: Int, of list: String) -> ConfigurationNode? {
-        let elements = tree[list]?.elements ?? []
+    private func element(_ index: Int, of list: String) -> ConfigurationNode? { Self.element(index, of: tree[list]) }
+
+    private static func element(_ index: Int, of list: ConfigurationNode?) -> ConfigurationNode? {
+        let elements = list?.elements ?? []
         return index < elements.count ? elements[index] : nil
     }
 }

@@ -42,7 +42,8 @@ extension RequestPath {
         let (former, settings) = (served.withLock { $0 }, prepared.settings)
         let built = prepared.take(after: former) ?? build(settings, after: former)
         let targets = built.configuration.targets
-        for user in built.users.bind(in: names) { refuseUnknown(user) }
+        let unknown = built.users.bind(in: names) + built.configuration.bindGranters(in: names)
+        for user in unknown { refuseUnknown(user) }
         context.setLimits(settings.limits)
         for routes in built.routes { routes.activate(active) }
         served.withLock { $0 = built.routes }
@@ -84,10 +85,14 @@ extension RequestPath {
     /// The upstreams that requests are sent to now, one for each route.
     package var targets: [UpstreamTarget] { served.withLock { $0.first }?.configuration.targets ?? [] }
 
-    /// Which users the present routes send requests for. From any thread.
+    /// Which users the present routes send requests for, and brokers hand out tokens of. From any thread.
     package var usersOfRoutes: (followsActive: Bool, pinned: [String]) {
-        let routes = served.withLock { $0.first }?.configuration.routeList ?? []
-        return (routes.contains { $0.settings.user == nil }, routes.compactMap(\.settings.user))
+        guard let configuration = served.withLock({ $0.first })?.configuration else { return (false, []) }
+        let (routes, brokers) = (configuration.routeList, configuration.granters.compactMap(\.self))
+        return (
+            routes.contains { $0.settings.user == nil } || brokers.contains(where: \.followsActive),
+            routes.compactMap(\.settings.user) + brokers.flatMap(\.userNames)
+        )
     }
 
     /// The responses of upstreams to requests of the present routes that carry this user's token. From any thread.
@@ -103,6 +108,11 @@ extension RequestPath {
 }
 
 extension ServedConfiguration {
+    /// Gives the brokers the indexes of their users. Before a shard gets the configuration.
+    ///
+    /// - Returns: the users whose names were unknown until now.
+    func bindGranters(in names: UserNames) -> [UserIndex] { granters.flatMap { $0?.bind(in: names) ?? [] } }
+
     /// The routes have no users yet: `PinnedUsers`.
     ///
     /// - Parameters:
@@ -136,7 +146,8 @@ extension ServedConfiguration {
             ListenerRules(of: pair.0, at: pair.1, index: index)
         }
         self.init(
-            routes: routes, targets: targets, breakers: breakers, rules: rules, limits: settings.limits,
+            routes: routes, targets: targets, breakers: breakers, rules: rules, granters: settings.granters,
+            limits: settings.limits,
             tokenWaitMax: settings.tokenWaitMax, loginRequiredStatus: settings.loginRequiredStatus,
             drainMax: settings.drainMax)
     }

@@ -32,6 +32,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
         /// A reload has as many as the start, at the same addresses.
         package var listeners: [ListenerSettings]
         package var routes: [Route]
+        /// One for each of `listeners`; nil: it forwards requests. Empty: all do.
+        package var granters: [(any TokenGranter)?] = []
         /// One for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
         package var upstreamTLS: [TLSClientContext?]
         package var limits: LimitSettings
@@ -73,7 +75,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
     ) throws(SystemError) {
         let addresses = sockets.map { (text: $0.address.authority, port: $0.port) }
         let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver)
-        unconfiguredUsers = PinnedUsers(of: configuration.routeList).bind(in: names)
+        unconfiguredUsers =
+            PinnedUsers(of: configuration.routeList).bind(in: names) + configuration.bindGranters(in: names)
         for target in configuration.targets { target.setLookupTimeout() }
         let context = ExchangeContext(
             limits: settings.limits, names: names, instance: .random(in: .min ... .max), shardCount: shardCount)

@@ -1,4 +1,4 @@
-/// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture-control.md 4.2).
+/// One entry of `listeners:` or `brokers:`; also the addresses of `health` and `admin` (architecture-control.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
     /// Where a listener is bound.
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
@@ -95,6 +95,8 @@ package struct ListenerSettings: Equatable, Sendable {
     package var socketMode: UInt16 = 0o600
     /// A non-loopback address may be bound without caller authentication.
     package var isUnsafe = false
+    /// It hands out tokens; nil: it forwards requests.
+    package var broker: BrokerSettings?
 
     package init(address: Address) { self.address = address }
 }

@@ -45,6 +45,7 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_log_lines_dropped", .counter, "Log lines dropped because the reader was slow or gone."),
         .init("lanyard_internal_errors", .counter, "Internal errors of Lanyard."),
         .init("lanyard_admin_refused", .counter, "Admin calls that were refused."),
+        .init("lanyard_tokens_issued", .counter, "Access tokens that brokers have given to callers."),
         .init("lanyard_buffer_bytes", .gauge, "Memory in buffers of requests and responses."),
         .init("lanyard_store_writes", .counter, "Writes of the session store."),
         .init("lanyard_clock_skew_seconds", .gauge, "How far the identity service's clock is ahead of ours."),

@@ -9,14 +9,18 @@ extension ConfigurationBuilder {
             reportError(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
         }
         for (index, element) in list.elements.enumerated() {
-            readListener(ConfigurationSection(element), top.section("limits"), shown: "listeners[\(index)]")
+            let section = ConfigurationSection(element)
+            if let listener = listener(section, top.section("limits"), shown: "listeners[\(index)]") {
+                configuration.listeners.append(listener)
+            }
         }
     }
 
-    private mutating func readListener(
-        _ section: ConfigurationSection, _ limits: ConfigurationSection, shown: String
-    ) {
-        guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return }
+    /// - Parameter isBroker: its own rows say who may call (`readBrokers`).
+    mutating func listener(
+        _ section: ConfigurationSection, _ limits: ConfigurationSection, shown: String, ofBroker isBroker: Bool = false
+    ) -> ListenerSettings? {
+        guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return nil }
         var listener = ListenerSettings(address: address)
         section.fill(&listener.allowedOrigins, "allowed_origins")
         section.fill(&listener.isUnsafe, "unsafe")
@@ -42,11 +46,12 @@ extension ConfigurationBuilder {
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
         readCallers(&listener, section, shown: shown)
         switch address {
-        case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
-        case .unix: checkUnixSocket(listener, section, shown: shown)
+        case .tcp(let host, let port):
+            checkTCPAddress(host, port, listener, section, shown: shown, isOpen: !isBroker)
+        case .unix: checkUnixSocket(listener, section, shown: shown, isOpen: !isBroker)
         case .activated: checkActivatedSocket(section, shown: shown)
         }
-        configuration.listeners.append(listener)
+        return listener
     }
 
     /// `websocket_over_http2`, which needs clients of HTTP/2.
@@ -127,8 +132,10 @@ extension ConfigurationBuilder {
         AddressText.listedHost(text).map { AddressText.authority(host: $0.host, port: $0.port ?? defaultPort) }
     }
 
+    /// - Parameter isOpen: without further keys everyone who reaches it may call.
     private mutating func checkTCPAddress(
-        _ host: String, _ port: UInt16, _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
+        _ host: String, _ port: UInt16, _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String,
+        isOpen: Bool
     ) {
         let reach = AddressText.reach(host)
         let address = listener.address.description
@@ -142,7 +149,7 @@ extension ConfigurationBuilder {
         let checksCallers =
             section.has("capability_file") || section.has("capability_credential")
             || section.section("tls").has("client_ca_file")
-        if reach != .loopback, !listener.isUnsafe, !checksCallers, !section.isUnread("unsafe") {
+        if isOpen, reach != .loopback, !listener.isUnsafe, !checksCallers, !section.isUnread("unsafe") {
             let capability = place.adding("capability_file", to: "listeners[]", flag: "--capability-file")
             let unsafe = place.adding("unsafe: true", to: "listeners[]", flag: "--unsafe")
             reportError(
@@ -171,9 +178,9 @@ extension ConfigurationBuilder {
     }
 
     private mutating func checkUnixSocket(
-        _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
+        _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String, isOpen: Bool
     ) {
-        if listener.socketMode & 0o007 != 0, !listener.isUnsafe, listener.peers == nil,
+        if isOpen, listener.socketMode & 0o007 != 0, !listener.isUnsafe, listener.peers == nil,
             !["unsafe", "peers"].contains(where: section.isUnread)
         {
             let place = section.place("socket_mode")
@@ -267,11 +274,13 @@ extension ConfigurationBuilder {
     /// Reports listeners, health and admin that cannot be bound together.
     mutating func compareAddresses(_ top: ConfigurationSection) {
         var reserved = ReservedAddresses()
-        for element in top.node["listeners"]?.elements ?? [] {
-            guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
-                continue
+        for list in ["listeners", "brokers"] {
+            for element in top.node[list]?.elements ?? [] {
+                guard let text = element["address"]?.text, let address = try? AddressText.listenAddress(text) else {
+                    continue
+                }
+                compare(address, element["address"]?.place ?? element.place, list, &reserved)
             }
-            compare(address, element["address"]?.place ?? element.place, "listeners", &reserved)
         }
         // A value that could not be read does not take its default.
         let (health, admin) = (

@@ -51,6 +51,7 @@ struct ConfigurationBuilder {
         readStore(top)
         readIdentities(top)
         readUsers(top)
+        readBrokers(top)
         Self.readHTTP2(top.section("http2"), &configuration.limits.http2)
         readRoutes(top)
         readProcess(top)
@@ -149,7 +150,7 @@ struct ConfigurationBuilder {
         guard case .mapping = node.content else { return }
         for key in ConfigurationKeys.keysToRequire(in: section) {
             let value = node[key.name]
-            if value == nil, !key.isRequired { continue }
+            if value == nil, !key.isRequired || isOptional(key, in: node) { continue }
             let name = shown.isEmpty ? key.name : "\(shown).\(key.name)"
             guard let value else {
                 if case .wholeFile = node.place, key.path == "routes" {
@@ -171,6 +172,11 @@ struct ConfigurationBuilder {
             default: break
             }
         }
+    }
+
+    /// A broker serves without routes.
+    private func isOptional(_ key: ConfigurationKey, in node: ConfigurationNode) -> Bool {
+        key.path == "routes" && node["brokers"] != nil
     }
 
     // MARK: - Files

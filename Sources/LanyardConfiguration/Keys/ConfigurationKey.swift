@@ -70,6 +70,13 @@ package struct ConfigurationKey: Equatable, Sendable {
         self.meaning = meaning
     }
 
+    /// The same key at another path.
+    func moved(to path: String) -> ConfigurationKey {
+        ConfigurationKey(
+            path: path, kind: kind, keywords: keywords, isRequired: isRequired, defaultValue: defaultValue,
+            defaultDescription: defaultDescription, meaning: meaning)
+    }
+
     /// The section path of the keys in this key's mappings.
     package var below: String {
         switch kind {

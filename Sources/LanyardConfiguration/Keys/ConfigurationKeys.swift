@@ -2,7 +2,7 @@
 package enum ConfigurationKeys {
     /// Every key, in the order of the reference.
     package static let all: [ConfigurationKey] = withCredentials(
-        listening + accounts + oauth + gitHubApp + transport + users + routes + process)
+        listening + brokers + accounts + oauth + gitHubApp + transport + users + routes + process)
 
     /// The keys directly in the section at a path.
     package static func keys(in section: String) -> [ConfigurationKey] { bySection[section] ?? [] }
@@ -37,7 +37,7 @@ package enum ConfigurationKeys {
     static let probing = Duration.seconds(1)...Duration.seconds(9 * 3600)
     static let long = Duration.seconds(1)...Duration.seconds(365 * 86_400)
 
-    private static let listening: [ConfigurationKey] = [
+    static let listening: [ConfigurationKey] = [
         .init("listeners", .sections, defaultDescription: "one at 127.0.0.1:7400", "Where clients connect."),
         .init(
             "listeners[].address", .value(.listenAddress), required: true,

@@ -13,6 +13,10 @@ package final class AccessToken: Sendable {
     package let waitsFrom: Instant
     /// From this instant the token must not be used.
     package let usableUntil: Instant
+    /// The token's end, without the allowance for clocks; `.never` if it is unknown.
+    package let expiresAt: Instant
+    /// How long it lives as a whole; zero if that is unknown.
+    package let lifetime: Duration
     /// How the token can be replaced if an upstream refuses it.
     package let renewal: Renewal
     /// The account of the token. Two tokens of the user have the same number only if no other account came between them.
@@ -21,10 +25,13 @@ package final class AccessToken: Sendable {
     /// token cache.
     package let accountEpoch: UInt32
 
-    /// - Parameter renewal: by default a refresh may be forced at any time.
+    /// - Parameters:
+    ///   - expiresAt: nil: `usableUntil`.
+    ///   - renewal: by default a refresh may be forced at any time.
     package init(
         user: UserIndex, generation: UInt64, account: AccountNumber = .unknown, token: Secret, waitsFrom: Instant,
-        usableUntil: Instant, renewal: Renewal = .possible(from: .past), accountEpoch: UInt32 = 0
+        usableUntil: Instant, expiresAt: Instant? = nil, lifetime: Duration = .zero,
+        renewal: Renewal = .possible(from: .past), accountEpoch: UInt32 = 0
     ) {
         self.user = user
         self.generation = generation
@@ -32,15 +39,40 @@ package final class AccessToken: Sendable {
         self.token = token
         self.waitsFrom = waitsFrom
         self.usableUntil = usableUntil
+        self.expiresAt = expiresAt ?? usableUntil
+        self.lifetime = lifetime
         self.renewal = renewal
         self.accountEpoch = accountEpoch
     }
 
     /// The same token, as of an epoch of its user's accounts.
-    package func inEpoch(_ accountEpoch: UInt32) -> AccessToken {
+    package func inEpoch(_ accountEpoch: UInt32) -> AccessToken { copy(of: user, accountEpoch) }
+
+    /// The same token under another index of its user.
+    package func renamed(_ user: UserIndex) -> AccessToken { copy(of: user, accountEpoch) }
+
+    private func copy(of user: UserIndex, _ accountEpoch: UInt32) -> AccessToken {
         AccessToken(
             user: user, generation: generation, account: account, token: token, waitsFrom: waitsFrom,
-            usableUntil: usableUntil, renewal: renewal, accountEpoch: accountEpoch)
+            usableUntil: usableUntil, expiresAt: expiresAt, lifetime: lifetime, renewal: renewal,
+            accountEpoch: accountEpoch)
+    }
+
+    // MARK: Tokens for others (fleet.md 2)
+
+    /// Seconds that its new holder may use it: some less than it lives, because the holder counts from when the response came. nil: its end
+    /// is unknown.
+    package func secondsForOthers(at now: Instant) -> Int? {
+        guard expiresAt != .never else { return nil }
+        let rest = expiresAt - now
+        return max(2, Int((rest - min(.seconds(5), rest / 10)).inSeconds))
+    }
+
+    /// It lives long enough to be of use to another program: 3 s, or a quarter of a life under 12 s.
+    package func mayBeHandedOut(at now: Instant) -> Bool {
+        guard now < usableUntil else { return false }
+        let isShort = lifetime > .zero && lifetime < .seconds(12)
+        return expiresAt == .never || expiresAt - now >= (isShort ? lifetime / 4 : .seconds(3))
     }
 
     /// How a refused token can be replaced (refresh.md 5, refresh-outcomes.md 11).

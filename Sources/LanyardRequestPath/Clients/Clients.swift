@@ -18,7 +18,8 @@ package final class Clients: @unchecked Sendable {
     let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
     private let incoming = Atomic<Int>(0)
-    /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
+    /// The capability of each listener, and behind them those of brokers' callers; nil: there is none, or its file cannot be used, and
+    /// nothing is admitted by it.
     private(set) var capabilities: [Secret?]
     /// The TLS of each listener; nil: its clients speak plain HTTP.
     private(set) var listenerTLS: [TLSServerContext?]
@@ -211,9 +212,10 @@ package final class Clients: @unchecked Sendable {
 
     // MARK: Listeners
 
-    /// Replaces the capability of a listener.
+    /// Replaces a capability. A reload may add callers.
     func setCapability(_ capability: Secret?, ofListener index: Int) {
         loop.assertIsCurrent()
+        while capabilities.count <= index { capabilities.append(nil) }
         capabilities[index] = capability
     }
 

@@ -110,6 +110,7 @@ package final class Shard: @unchecked Sendable {
         idleConnections.setMax(idleConnectionsMax)
         core.memory.adopt(routes.configuration)
         for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
+        for user in routes.configuration.usersOfBrokers { tokens.add(user) }
         clients.endSessions()
     }
 

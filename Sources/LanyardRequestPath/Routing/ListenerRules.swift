@@ -17,11 +17,14 @@ package final class ListenerRules: Sendable {
     let tlsIndex: Int?
     /// The bound address is loopback.
     private let isLoopback: Bool
+    /// Its requests ask for tokens (fleet.md): they have no route.
+    let isBroker: Bool
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
         callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil, isLoopback: Bool = false,
-        acceptsHTTP1: Bool = true, acceptsPreface: Bool = false, bridgesWebSocket: Bool = false
+        acceptsHTTP1: Bool = true, acceptsPreface: Bool = false, bridgesWebSocket: Bool = false,
+        isBroker: Bool = false
     ) {
         self.index = index
         self.hosts = hosts
@@ -29,6 +32,7 @@ package final class ListenerRules: Sendable {
         self.callers = callers
         self.tlsIndex = tlsIndex
         self.isLoopback = isLoopback
+        self.isBroker = isBroker
         self.acceptsHTTP1 = acceptsHTTP1
         self.acceptsPreface = acceptsPreface
         self.bridgesWebSocket = bridgesWebSocket
@@ -44,9 +48,12 @@ package final class ListenerRules: Sendable {
     ///   - index: of the listener.
     package convenience init(of settings: ListenerSettings, at address: (text: String, port: UInt16?), index: Int) {
         let defaults = address.port.map { [address.text, "localhost:\($0)"] }
+        let hosts = (settings.allowedHosts ?? defaults).map {
+            $0 + Self.metadataHosts(of: settings, port: address.port)
+        }
         self.init(
             hosts: AllowedHosts(
-                address.port == nil ? nil : settings.allowedHosts ?? defaults,
+                address.port == nil ? nil : hosts,
                 defaultPort: settings.tls == nil ? 80 : 443),
             port: address.port, allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index),
             index: index, tlsIndex: settings.tls == nil ? nil : index,
@@ -54,7 +61,13 @@ package final class ListenerRules: Sendable {
             acceptsHTTP1: settings.protocols?.http1 ?? true,
             acceptsPreface: settings.tls == nil
                 && settings.protocols?.http2 ?? (address.port == nil || Self.isLoopback(address.text)),
-            bridgesWebSocket: settings.bridgesWebSocket)
+            bridgesWebSocket: settings.bridgesWebSocket, isBroker: settings.broker != nil)
+    }
+
+    /// The name by which clients ask for Google Compute Engine's metadata.
+    private static func metadataHosts(of settings: ListenerSettings, port: UInt16?) -> [String] {
+        guard settings.broker?.serves.contains(.gceMetadata) == true, let port else { return [] }
+        return ["metadata.google.internal", "metadata.google.internal:\(port)"]
     }
 
     private static func isLoopback(_ address: String) -> Bool {

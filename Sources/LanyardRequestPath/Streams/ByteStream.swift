@@ -117,6 +117,15 @@ package struct ByteStream: ~Copyable {
     /// Whether a listener's client is one of those that its names allow. After the handshake.
     package var isClientAllowed: Bool { tls?.isClientAllowed ?? true }
 
+    /// Calls `work` with the peer's certificate (`X509 *`), which was verified; nil: there is none.
+    func withPeerCertificate<Result>(_ work: (OpaquePointer?) -> Result) -> Result {
+        guard let tls else { return work(nil) }
+        return tls.withPeerCertificate(work)
+    }
+
+    /// The user at the other end of a unix socket; nil: a TCP peer.
+    var peerUID: UInt32? { PeerCredentials(of: descriptor).uid }
+
     /// The handshake has failed: what is left of the connection passes as it is on the wire. What TLS has sent, such as
     /// an alert, stays queued; what it has read is lost.
     package mutating func giveUpTLS() {

@@ -30,7 +30,7 @@ package struct TLSClientNames: Equatable, Sendable {
     package var isEmpty: Bool { names.isEmpty }
 
     /// Whether the certificate (`X509 *`) has one of the names, or any is allowed.
-    func allow(_ certificate: OpaquePointer) -> Bool {
+    package func allow(_ certificate: OpaquePointer) -> Bool {
         names.isEmpty
             || names.contains { name in
                 name.bytes.withUnsafeBytes {

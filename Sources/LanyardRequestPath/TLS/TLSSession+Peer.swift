@@ -11,6 +11,13 @@ extension TLSSession {
         return seconds == .min ? nil : WallTime(seconds: seconds)
     }
 
+    /// Calls `work` with the peer's own certificate (`X509 *`); nil: it has sent none. After the handshake.
+    func withPeerCertificate<Result>(_ work: (OpaquePointer?) -> Result) -> Result {
+        guard let certificate = SSL_get1_peer_certificate(ssl) else { return work(nil) }
+        defer { X509_free(certificate) }
+        return work(certificate)
+    }
+
     /// The peer has asked for a certificate, and this side's handshake was complete before the peer could judge it. With TLS 1.3 the client
     /// sends its certificate last (RFC 8446 2).
     var awaitsVerdict: Bool { wasAskedForCertificate && SSL_version(ssl) >= TLS1_3_VERSION }

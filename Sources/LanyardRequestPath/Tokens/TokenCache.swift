@@ -86,6 +86,24 @@ package final class TokenCache {
         }
     }
 
+    /// The same for a request whose client gets the token itself (fleet.md 2): one that ends soon is not handed out.
+    package func decideGrant(_ user: UserIndex, at now: Instant) -> Decision {
+        let decision = decide(user, at: now)
+        guard case .use(let token) = decision, !token.mayBeHandedOut(at: now) else { return decision }
+        requestToken(user)
+        return .park
+    }
+
+    /// Another program says that the token of this generation was refused (fleet.md 2). A refresh is forced as for an upstream that refuses
+    /// it, if it is still the present one.
+    package func handleReportedRefusal(_ generation: UInt64, of user: UserIndex, at now: Instant) {
+        loop?.assertIsCurrent()
+        guard isCurrent(user), case .token(let token) = entries[user.number].availability,
+            token.generation == generation
+        else { return }
+        _ = outlook(for: token, at: now, forces: true)
+    }
+
     /// The token for a request that has waited long enough: any that is not yet expired.
     package func unexpiredToken(_ user: UserIndex, at now: Instant) -> AccessToken? {
         loop?.assertIsCurrent()

@@ -19,12 +19,7 @@ struct StandIn: Sendable {
     /// What the shards are told of the session's token, under the index of the variant.
     func published(_ availability: AccessToken.Availability) -> AccessToken.Availability {
         switch availability {
-        case .token(let token):
-            .token(
-                AccessToken(
-                    user: index, generation: token.generation, account: token.account, token: token.token,
-                    waitsFrom: token.waitsFrom, usableUntil: token.usableUntil, renewal: token.renewal,
-                    accountEpoch: token.accountEpoch))
+        case .token(let token): .token(token.renamed(index))
         case .pending, .none: availability
         }
     }

@@ -251,6 +251,7 @@ package struct SessionTokens: Sendable {
     func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
         AccessToken(
             user: user, generation: generation.number, account: account.number, token: access, waitsFrom: waitsFrom,
-            usableUntil: usableUntil, renewal: renewal)
+            usableUntil: usableUntil, expiresAt: expiresAt, lifetime: expiresAt == .never ? .zero : lifetime,
+            renewal: renewal)
     }
 }

@@ -140,7 +140,7 @@ extension ClientExchange {
     }
 
     /// Sends the shard's out buffer, which holds a whole response. Then the next request begins or the connection ends.
-    private func sendResponse(closes: Bool) {
+    func sendResponse(closes: Bool) {
         replay.discardBody()
         endInboundWait()
         endOutboundWait()
@@ -150,7 +150,7 @@ extension ClientExchange {
     }
 
     /// The same on a stream: the head that was written, and the whole body.
-    private func sendFrames(_ body: UnsafeRawBufferPointer) {
+    func sendFrames(_ body: UnsafeRawBufferPointer) {
         replay.discardBody()
         endInboundWait()
         endOutboundWait()
@@ -232,7 +232,7 @@ extension ClientExchange {
     private func abandon(_ end: AccessEntry.UnusualEnd) {
         switch state {
         case .tunnel: return endTunnel(.aborted)
-        case .admission, .forwarding, .refusing:
+        case .admission, .forwarding, .refusing, .granting:
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
             record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)

@@ -8,6 +8,7 @@ extension ClientExchange {
 
     /// Decided before anything of the request is released; nil: the rest of the body tells it.
     func responseForm(of problem: Problem) -> ResponseForm? {
+        if case .granting(let exchange) = state { return exchange.form }
         if state.isHeadRead, input.isGRPC { return .grpc }
         guard state.isHeadRead, input.head.kind == .post, mayUseJSONRPC(on: state.shardRoute?.route) else {
             return .problem
@@ -58,6 +59,7 @@ extension ClientExchange {
     /// A read has put bytes of the body into the input's room.
     func handleRefusedBody(_ count: Int) {
         input.recordArrival(count)
+        if case .granting(let exchange) = state { return takeBody(of: exchange) }
         let isReadable = input.dropArrivedBody(in: shard)
         // The framing of chunks has a limit as well.
         let isLong =
@@ -67,6 +69,7 @@ extension ClientExchange {
 
     /// The body is there, or is not waited for any longer.
     func finishRefusal() {
+        if case .granting(let exchange) = state { return endBody(of: exchange) }
         guard case .refusing(let problem, let former) = state else { return }
         endInboundWait()
         state = former

@@ -39,6 +39,7 @@ extension ClientExchange {
         switch decision {
         case .forward(let route, let target): forward(to: target, on: .passUnretained(served.routes[route.index]))
         case .respondToOptions: respondToOptions()
+        case .handOut(let target): beginGrant(target)
         case .refuse(let problem, let route):
             if let route { count(for: .passUnretained(served.routes[route.index])) }
             refuse(problem)
@@ -103,6 +104,7 @@ extension ClientExchange {
         switch state {
         case .forwarding: wantsBody ? .body : .none
         case .refusing: .refusedBody
+        case .granting(let exchange): exchange.grant == nil && !input.body.isEnded ? .refusedBody : .none
         case .tunnel(_, let tunnel): tunnel.wantsStream ? .tunnel : .none
         case .none, .admission: .none
         }

@@ -65,13 +65,21 @@ extension ClientExchange {
 
     /// The request does not wait for a token any more.
     func stopWaitingForToken() {
-        guard upstream.isParked, case .forwarding(let active) = state else { return }
-        shard.tokens.unpark(self, for: active.user)
+        guard upstream.isParked else { return }
+        let user: UserIndex? =
+            switch state {
+            case .forwarding(let active): active.user
+            case .granting(let exchange): exchange.grant?.user
+            case .none, .admission, .refusing, .tunnel: nil
+            }
+        guard let user else { return }
+        shard.tokens.unpark(self, for: user)
         unpark()
     }
 
     package func handleTokenCacheChange() {
         shard.loop.assertIsCurrent()
+        if upstream.isParked, case .granting(let exchange) = state { return handleTokenChange(of: exchange) }
         guard upstream.isParked, case .forwarding(let active) = state else { return }
         if replay.held != nil { return handleHeldTokenChange(for: active) }
         let user = active.user
@@ -114,7 +122,7 @@ extension ClientExchange {
         begin(TokenWait.first, for: min(waitMax, served.configuration.tokenWaitMax))
     }
 
-    private func problem(_ refusal: AccessToken.Refusal, _ user: UserIndex) -> Problem {
+    func problem(_ refusal: AccessToken.Refusal, _ user: UserIndex) -> Problem {
         .noToken(
             refusal, user: shard.context.userName(user), loginRequiredStatus: served.configuration.loginRequiredStatus,
             at: shard.loop.now)

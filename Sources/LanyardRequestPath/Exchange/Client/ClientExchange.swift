@@ -22,6 +22,7 @@ import LanyardSettings
 /// - `+Response` relays the response.
 /// - `+Replay` handles a refused token.
 /// - `+Upgrade` begins and ends a tunnel.
+/// - `+Grant` hands a token to the client of a broker.
 /// - `+Refusal` finds the form of Lanyard's own responses.
 /// - `+Ending` sends them, and ends the exchange.
 package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, TunnelClient, @unchecked Sendable {
@@ -76,7 +77,7 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
             sink.read()
             pumpResponse()
         // It has ended since, and so may its connection.
-        case .none, .admission: break
+        case .none, .admission, .granting: break
         }
     }
 
@@ -93,7 +94,9 @@ package final class ClientExchange: Watcher, UpstreamOwner, TokenCache.Waiter, T
         case .outbound(.responseBody(let idleAt)):
             if let active = state.active { handleResponseBodyDeadline(idleAt, of: active) }
         case .outbound(.clientWrite): handleClientWriteTimeout()
-        case .token(.first): if let active = state.active { handleTokenWaitTimeout(of: active) }
+        case .token(.first):
+            if let active = state.active { handleTokenWaitTimeout(of: active) }
+            if case .granting(let exchange) = state { handleTokenWaitTimeout(of: exchange) }
         case .token(.connection): handleCallTimeout()
         case .token(.other): if let active = state.active { handleHeldResponseTimeout(of: active) }
         }

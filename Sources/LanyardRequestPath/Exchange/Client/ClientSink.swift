@@ -35,6 +35,18 @@ struct ClientSink {
     /// The capability of each listener.
     var capabilities: [Secret?] { connection._withUnsafeGuaranteedRef { $0.clients.capabilities } }
 
+    /// Calls `work` with what a broker may know of the client.
+    func withGrantClient<Result>(_ work: (GrantClient) -> Result) -> Result {
+        connection._withUnsafeGuaranteedRef { connection in
+            connection.stream.withPeerCertificate { certificate in
+                work(
+                    GrantClient(
+                        uid: connection.stream.peerUID, certificate: certificate,
+                        capabilities: connection.clients.capabilities))
+            }
+        }
+    }
+
     // MARK: Sending
 
     /// The client takes further bytes: none is queued for it.

@@ -14,6 +14,8 @@ enum ExchangeState {
     /// A request is refused, and the rest of its body tells the form of the response (http-connections.md 19.5). What is known of the
     /// request is in the state before. Next: that one, and with the response `none`.
     indirect case refusing(Problem, before: ExchangeState)
+    /// The client asks a broker for a token: its body or the token is awaited. Next: `refusing` or `none`.
+    case granting(GrantExchange)
     /// After a 101: raw bytes in both directions until the end. Next: `none`.
     case tunnel(ActiveExchange, TunnelRelay<ClientExchange>)
 }
@@ -23,28 +25,28 @@ extension ExchangeState {
     @inline(__always) var isHeadRead: Bool {
         switch self {
         case .none: false
-        case .admission, .forwarding, .refusing, .tunnel: true
+        case .admission, .forwarding, .refusing, .granting, .tunnel: true
         }
     }
 
     @inline(__always) var isForwarding: Bool {
         switch self {
         case .forwarding: true
-        case .none, .admission, .refusing, .tunnel: false
+        case .none, .admission, .refusing, .granting, .tunnel: false
         }
     }
 
     @inline(__always) var isTunnel: Bool {
         switch self {
         case .tunnel: true
-        case .none, .admission, .forwarding, .refusing: false
+        case .none, .admission, .forwarding, .refusing, .granting: false
         }
     }
 
     /// A reset by the client ends the exchange at once.
     @inline(__always) var endsOnReset: Bool {
         switch self {
-        case .forwarding, .refusing: true
+        case .forwarding, .refusing, .granting: true
         case .none, .admission, .tunnel: false
         }
     }
@@ -53,7 +55,7 @@ extension ExchangeState {
     @inline(__always) var active: ActiveExchange? {
         switch self {
         case .forwarding(let active): active
-        case .none, .admission, .refusing, .tunnel: nil
+        case .none, .admission, .refusing, .granting, .tunnel: nil
         }
     }
 
@@ -62,6 +64,7 @@ extension ExchangeState {
         switch self {
         case .forwarding(let active), .tunnel(let active, _): active.user
         case .refusing(_, let former): former.user
+        case .granting(let exchange): exchange.grant?.user
         case .none, .admission: nil
         }
     }
@@ -69,7 +72,7 @@ extension ExchangeState {
     /// The route that the request counts for; nil: none was found. Not counted: its exchange holds what it is served by.
     var route: Unmanaged<ShardRoute>? {
         switch self {
-        case .none: nil
+        case .none, .granting: nil
         case .admission(let route): route
         case .forwarding(let active), .tunnel(let active, _): active.reference
         case .refusing(_, let former): former.route

@@ -12,6 +12,8 @@ package struct RequestAdmission: ~Copyable {
         case forward(Route, RequestTarget)
         /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.
         case respondToOptions
+        /// It came to a broker's listener, and asks for a token.
+        case handOut(RequestTarget)
         /// The refusal counts for the route, if one was found before. `indirect`: a problem is large, and few requests have one.
         indirect case refuse(Problem, Route?)
     }
@@ -51,6 +53,9 @@ package struct RequestAdmission: ~Copyable {
                 let refusal = rules.callers.check(bytes, lines, capabilities: capabilities)
             {
                 return .refuse(.callerNotAllowed(refusal), nil)
+            }
+            if rules.isBroker {
+                return head.expectation == .unknown ? .refuse(.expectationFailed, nil) : .handOut(target)
             }
             if head.kind == .connect || head.kind == .trace {
                 let allow = String(decoding: routes.allowed, as: UTF8.self)
@@ -193,7 +198,9 @@ package struct RequestAdmission: ~Copyable {
         var allowedByOrigin = false
         for index in 0..<lines.count where lines[index].name == .origin {
             let origin = lines.value(index, in: bytes)
-            guard rules.allows(origin: origin) || isOwn(origin, target, rules) else { return .originNotAllowed }
+            guard !rules.isBroker, rules.allows(origin: origin) || isOwn(origin, target, rules) else {
+                return .originNotAllowed
+            }
             allowedByOrigin = true
         }
         return !allowedByOrigin && lines.isFromOtherSite(in: bytes) ? .originNotAllowed : nil

@@ -26,6 +26,8 @@ package struct Problem: Equatable, Sendable {
     package var allow: String?
     /// What happened in words for the log, if it is more than the client is told: addresses, hosts. nil: `detail`.
     package var cause: String?
+    /// The word of a token endpoint for it; nil: the name tells it.
+    package var oauthCode: OAuthCode?
 
     /// The names of all problems of the request path.
     static let names = [
@@ -135,7 +137,7 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    private static func denial(
+    static func denial(
         _ name: String, _ status: Int, _ title: String, _ detail: String, _ reason: RejectionReason
     ) -> Problem {
         Problem(

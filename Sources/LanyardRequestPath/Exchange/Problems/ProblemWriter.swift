@@ -20,12 +20,13 @@ struct ProblemWriter {
         switch form {
         case .problem: body = problem.json(instance: requestID.description)
         case .jsonRPC: body = problem.jsonRPC(instance: requestID.description)
+        case .oauth: body = problem.oauthError
         case .grpc:
             writeTrailersOnly(into: &out)
             return nil
         }
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
-        out.beginResponse(problem.status, problem.title)
+        out.beginResponse(form == .oauth ? problem.oauthStatus : problem.status, problem.title)
         out.writeField("Content-Type", "\(form.contentType)")
         out.writeField("Content-Length", decimal: body.bytes.count)
         context.writeDate(&out)

@@ -1,8 +1,10 @@
 import LanyardFoundations
 
 /// The form of a response of Lanyard's own (http-connections.md 19.5). Clients of MCP show no other than an error of JSON-RPC.
-enum ResponseForm {
+package enum ResponseForm: Sendable {
     case problem, jsonRPC
+    /// An error of a token endpoint (RFC 6749 §5.2).
+    case oauth
     /// A head alone, of a call of gRPC (H43).
     case grpc
 
@@ -10,7 +12,7 @@ enum ResponseForm {
     var contentType: String {
         switch self {
         case .problem: ProblemDetail.contentType
-        case .jsonRPC: "application/json"
+        case .jsonRPC, .oauth: "application/json"
         case .grpc: "\(GRPC.contentType)"
         }
     }

@@ -17,6 +17,8 @@ package final class ServedConfiguration: Sendable {
     package let breakers: [RouteBreaker]
     /// One for each listener.
     package let rules: [ListenerRules]
+    /// One for each listener; nil: it forwards requests.
+    let granters: [(any TokenGranter)?]
     package let limits: LimitSettings
     let headLimits: HeadLimits
     let responseLimits: HeadLimits
@@ -30,8 +32,10 @@ package final class ServedConfiguration: Sendable {
     ///   - targets: one for each of `routes`.
     ///   - breakers: one for each of `routes`; nil: all are new.
     ///   - rules: one for each listener.
+    ///   - granters: one for each listener; empty: none is a broker's.
     package init(
         routes: [Route], targets: [UpstreamTarget], breakers: [RouteBreaker]? = nil, rules: [ListenerRules],
+        granters: [(any TokenGranter)?] = [],
         limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, drainMax: Duration = .seconds(30)
     ) {
         self.routes = RouteTable(routes)
@@ -40,6 +44,7 @@ package final class ServedConfiguration: Sendable {
         authorities = targets.map { Array($0.settings.authority.utf8) }
         self.breakers = breakers ?? routes.map { _ in RouteBreaker() }
         self.rules = rules
+        self.granters = granters.isEmpty ? rules.map { _ in nil } : granters
         self.limits = limits
         headLimits = HeadLimits(limits)
         responseLimits = HeadLimits(responses: limits)
@@ -50,6 +55,9 @@ package final class ServedConfiguration: Sendable {
 
     /// Of clients' connections of HTTP/2.
     var http2Limits: HTTP2Session.Limits { HTTP2Session.Limits(limits.http2, headLimits) }
+
+    /// The users whose tokens brokers hand out.
+    package var usersOfBrokers: [UserIndex] { granters.compactMap(\.self).flatMap(\.users) }
 
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
