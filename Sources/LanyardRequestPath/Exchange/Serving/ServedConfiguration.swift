@@ -51,6 +51,9 @@ package final class ServedConfiguration: Sendable {
     /// Of clients' connections of HTTP/2.
     var http2Limits: HTTP2Session.Limits { HTTP2Session.Limits(limits.http2, headLimits) }
 
+    /// The paths of the files of all routes' `set_headers`, each once.
+    var fieldFiles: Set<String> { Set(routeList.flatMap { $0.settings.setHeaders.compactMap(\.file) }) }
+
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
 }
@@ -71,11 +74,18 @@ package final class ShardRoutes: @unchecked Sendable {
     package let counters: [RouteCounters]
     /// By `Route.index`.
     let routes: [ShardRoute]
+    /// The values of fields that files hold, by the paths of the files.
+    let fieldValues: [String: FieldValue]
     /// The user that routes without a user of their own follow; nil: none. It changes while the shard serves this, and
     /// stays for the requests that began with it when a reload replaces it.
     package private(set) var active: UserIndex?
 
-    init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
+    /// - Parameter fieldValues: of each file that `set_headers` of a route names.
+    init(
+        _ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters],
+        fieldValues: [String: FieldValue] = [:]
+    ) {
+        self.fieldValues = fieldValues
         self.configuration = configuration
         self.pools = pools
         var known: Set<ObjectIdentifier> = []
@@ -83,7 +93,7 @@ package final class ShardRoutes: @unchecked Sendable {
             ($0.offset, $0.element)
         }
         self.counters = counters
-        routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1) }
+        routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1, fieldValues) }
     }
 
     /// The active user is another one. On the shard's queue; before the shard has it, on that of who hands it over.
@@ -105,8 +115,13 @@ final class ShardRoute {
     let sharesConnections: Bool
     /// The upstream is reached by TLS.
     let isTLS: Bool
+    /// Of the fields whose values files hold, in their order. Most routes have none.
+    let fieldValues: [FieldValue]
 
-    init(_ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters) {
+    init(
+        _ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters,
+        _ fieldValues: [String: FieldValue]
+    ) {
         route = configuration.routeList[index]
         self.pool = pool
         self.counters = counters
@@ -117,6 +132,15 @@ final class ShardRoute {
         let authenticates = ConnectionAuthentication.isUsed(byPrefix: route.settings.injectPrefix)
         sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
+        self.fieldValues = route.settings.setHeaders.compactMap(\.file).map { fieldValues[$0] ?? FieldValue(nil) }
+    }
+
+    /// Why no request can be sent: the first file that cannot be used.
+    @inline(never)
+    func missingFieldValue() -> Problem? {
+        guard let place = fieldValues.firstIndex(where: { $0.secret == nil }) else { return nil }
+        let field = route.settings.setHeaders.filter { $0.file != nil }[place]
+        return .missingFieldValue(field.name, route: route.settings.name)
     }
 
     /// As `RouteCounters.countRequest`. Not inlined: what is a constant of `self` is not counted as a reference here.
