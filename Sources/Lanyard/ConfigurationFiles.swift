@@ -36,18 +36,22 @@ struct RequestPathFiles: Sendable {
     let listenerTLS: ListenerTLS
     /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
     let capabilities: [Int: ListenerCapability?]
+    /// Of the files of `set_headers` that the running configuration does not name, by path.
+    let fieldSecrets: [String: Secret]
 
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Parameter running: the configuration in use; nil: none is, at the start. Then a capability that cannot be read is no error: its
-    ///   listener admits no caller until it can.
+    ///   listener admits no caller until it can. So it is with a file of `set_headers` and the requests of its routes.
     init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
         upstreamTLS = try UpstreamTLS(configuration)
         listenerTLS = try ListenerTLS(configuration.listeners)
         if let running {
             capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running.listeners)
+            fieldSecrets = try FieldFileWatches.read(configuration, changedFrom: running)
         } else {
             capabilities = CapabilityWatches.readAtStart(configuration.listeners)
+            fieldSecrets = FieldFileWatches.readAtStart(configuration)
         }
     }
 

@@ -21,7 +21,7 @@ final class Program: Sendable {
     private let sources: SessionSources
     private let memory: MemoryTrimmer
     private let readers: ProgramFileReaders
-    private let capabilities: CapabilityWatches
+    private let secrets: RequestSecretWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let identityTLS: IdentityTLSWatches
@@ -76,8 +76,7 @@ final class Program: Sendable {
         fileLoop = try EventLoop(label: "lanyard.files")
         readers = ProgramFileReaders(on: fileLoop)
         let (publication, changes) = (FilePublication(), readers.changes)
-        capabilities = CapabilityWatches(
-            plan.listeners, for: path, by: publication, reading: readers.capabilities, on: fileLoop, log: log)
+        secrets = RequestSecretWatches(plan, for: path, by: publication, reading: readers, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
             plan.upstreamTLS, of: path.targets, by: publication, noticing: changes, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
@@ -115,7 +114,7 @@ final class Program: Sendable {
         }
         self.health = health
         let shown = AdminReload(AdminReload.prepare(first))
-        let requests = RequestPathReload(path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication)
+        let requests = RequestPathReload(path, secrets, upstreamTLS, listenerTLS, accessLog, by: publication)
         // The format of the log goes first: the shards get their access log in it.
         let parts: [(any Reloadable)?] = [pipe, requests, shown, stop, health, verbosity]
         let reloads = ReloadCoordinator(
@@ -250,7 +249,7 @@ final class Program: Sendable {
         recent.start()
         certificateWarnings.start()
         path.start(active: sessions.report.activeUser)
-        capabilities.start()
+        secrets.start()
         upstreamTLS.start()
         listenerTLS.start()
         identityTLS.start()
@@ -262,7 +261,7 @@ final class Program: Sendable {
         let status = stop.wait()
         recent.stop()
         certificateWarnings.stop()
-        capabilities.stop()
+        secrets.stop()
         upstreamTLS.stop()
         listenerTLS.stop()
         identityTLS.stop()

@@ -9,18 +9,19 @@ import Logging
 final class RequestPathReload: Reloadable {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
+    private let fields: FieldFileWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let accessLog: AccessLogSwitch
     private let publication: FilePublication
 
     init(
-        _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
+        _ path: RequestPath, _ secrets: RequestSecretWatches, _ upstreamTLS: UpstreamTLSWatches,
         _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, by publication: FilePublication
     ) {
         self.publication = publication
         self.path = path
-        self.capabilities = capabilities
+        (capabilities, fields) = (secrets.capabilities, secrets.fields)
         self.upstreamTLS = upstreamTLS
         self.listenerTLS = listenerTLS
         self.accessLog = accessLog
@@ -37,7 +38,8 @@ final class RequestPathReload: Reloadable {
         var listenerTLS: ListenerTLS { files.listenerTLS }
         /// One for each listener.
         var capabilities: [Secret?] { files.secrets(ofListeners: listeners.count) }
-        var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS) }
+        var fieldFiles: [FieldFile] { configuration.fieldFiles }
+        var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS, files.fieldSecrets) }
     }
 
     /// What the shards get, and what the watches follow from then on.
@@ -69,6 +71,7 @@ final class RequestPathReload: Reloadable {
 
     /// The files were read before the turn: what is in use and was found in the same file later is kept.
     private func serve(_ prepared: Prepared, _ active: UserIndex?, in turn: borrowing FilePublication.Turn) {
+        fields.follow(prepared.plan.fieldFiles, in: turn)
         let (listeners, files) = (prepared.plan.listeners, prepared.plan.files)
         let listenerContents = files.listenerTLS.keepingTickets(of: listenerTLS.filesInUse)
             .renewed(from: listenerTLS.contentsInUse)
@@ -112,10 +115,11 @@ final class AccessLogSwitch: Sendable {
 }
 
 extension RequestPath.Settings {
-    init(_ configuration: Configuration, _ upstreamTLS: UpstreamTLS) {
+    /// - Parameter fieldSecrets: of the files of `set_headers` that the running configuration does not name.
+    init(_ configuration: Configuration, _ upstreamTLS: UpstreamTLS, _ fieldSecrets: [String: Secret] = [:]) {
         self.init(
             listeners: configuration.listeners, routes: configuration.routes.map { ($0.route, $0.upstream) },
-            upstreamTLS: upstreamTLS.contexts, limits: configuration.limits,
+            upstreamTLS: upstreamTLS.contexts, fieldSecrets: fieldSecrets, limits: configuration.limits,
             tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus,
             drainMax: configuration.shutdown.drainMax)
     }

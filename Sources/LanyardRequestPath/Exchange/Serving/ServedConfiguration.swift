@@ -123,6 +123,7 @@ final class ShardRoute {
         _ fieldValues: [String: FieldValue]
     ) {
         route = configuration.routeList[index]
+        self.fieldValues = route.settings.setHeaders.compactMap(\.file).map { fieldValues[$0] ?? FieldValue(nil) }
         self.pool = pool
         self.counters = counters
         breaker = configuration.breakers[index]
@@ -132,7 +133,6 @@ final class ShardRoute {
         let authenticates = ConnectionAuthentication.isUsed(byPrefix: route.settings.injectPrefix)
         sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
-        self.fieldValues = route.settings.setHeaders.compactMap(\.file).map { fieldValues[$0] ?? FieldValue(nil) }
     }
 
     /// Why no request can be sent: the first file that cannot be used.
