@@ -61,7 +61,10 @@ final class RequestPathReload: Reloadable {
 
     /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
     func commit(_ prepared: Prepared, active: UserIndex?) {
-        publication.turn { turn in serve(prepared, active, in: turn) }
+        publication.turn { turn in
+            fields.follow(prepared.plan.fieldFiles, in: turn)
+            serve(prepared, active, in: turn)
+        }
     }
 
     /// Waits for the shards.
@@ -71,7 +74,6 @@ final class RequestPathReload: Reloadable {
 
     /// The files were read before the turn: what is in use and was found in the same file later is kept.
     private func serve(_ prepared: Prepared, _ active: UserIndex?, in turn: borrowing FilePublication.Turn) {
-        fields.follow(prepared.plan.fieldFiles, in: turn)
         let (listeners, files) = (prepared.plan.listeners, prepared.plan.files)
         let listenerContents = files.listenerTLS.keepingTickets(of: listenerTLS.filesInUse)
             .renewed(from: listenerTLS.contentsInUse)
