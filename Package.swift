@@ -216,8 +216,8 @@ let package = Package(
         .tests(
             "LanyardRequestPathTests",
             [
-                "CLinux", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport", "TornSockets",
-                logging,
+                "CLinux", "CNGHTTP2", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport",
+                "TornSockets", logging,
             ]),
         .tests("LanyardSessionInterfaceTests", ["LanyardFoundations", "LanyardSessionInterface"]),
         // The request path: one simulation puts the shard's token cache before a session.
