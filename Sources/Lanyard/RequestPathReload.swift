@@ -39,7 +39,9 @@ final class RequestPathReload: Reloadable {
         /// One for each listener.
         var capabilities: [Secret?] { files.secrets(ofListeners: listeners.count) }
         var fieldFiles: [FieldFile] { configuration.fieldFiles }
-        var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS, files.fieldSecrets) }
+        var settings: RequestPath.Settings {
+            RequestPath.Settings(configuration, files.upstreamTLS, files.fieldSecrets)
+        }
     }
 
     /// What the shards get, and what the watches follow from then on.

@@ -45,7 +45,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
 
         package init(
             listeners: [ListenerSettings], routes: [Route], upstreamTLS: [TLSClientContext?] = [],
-            fieldSecrets: [String: Secret] = [:], limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int,
+            fieldSecrets: [String: Secret] = [:], limits: LimitSettings, tokenWaitMax: Duration,
+            loginRequiredStatus: Int,
             drainMax: Duration = .seconds(30)
         ) {
             self.listeners = listeners

@@ -122,7 +122,8 @@ import Testing
         let token = AccessToken(
             user: UserIndex(0), generation: 1, token: Tokens.secret("token"), waitsFrom: .never, usableUntil: .never,
             renewal: .possible(from: .past))
-        let text = "GET / HTTP/1.1\r\nHost: a\r\nx-API-key: mine\r\nX_Api_Key: mine\r\nX-Open: 1\r\nX-Last: mine\r\n\r\n"
+        let text =
+            "GET / HTTP/1.1\r\nHost: a\r\nx-API-key: mine\r\nX_Api_Key: mine\r\nX-Open: 1\r\nX-Last: mine\r\n\r\n"
         let table = FieldTable(capacity: 20)
         try Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = RequestReader()
@@ -159,7 +160,8 @@ import Testing
                     String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
                 }
                 let isNeverIndexed = UInt32(field.flags) & NGHTTP2_NV_FLAG_NO_INDEX.rawValue != 0
-                return "\(isNeverIndexed ? "never " : "")\(text(field.name, field.namelen)): \(text(field.value, field.valuelen))"
+                return
+                    "\(isNeverIndexed ? "never " : "")\(text(field.name, field.namelen)): \(text(field.value, field.valuelen))"
             }
         }
         #expect(

@@ -35,7 +35,9 @@ import Testing
     }
 
     /// The values of the field that the upstream got with a request of its own; the status if it got none.
-    private func sent(_ bench: HTTPBench, _ path: String = "/keyed", field: String = "X-Api-Key") async throws -> [String] {
+    private func sent(_ bench: HTTPBench, _ path: String = "/keyed", field: String = "X-Api-Key") async throws
+        -> [String]
+    {
         let before = bench.requests.count
         let response = try await bench.ask(Self.request(path))
         let requests = bench.requests.dropFirst(before)
@@ -72,7 +74,9 @@ import Testing
         try await expectSilence(bench, about: "first key")
     }
 
-    @Test("10.5 Another content holds from the next request on, also on a connection that stays, and behind a swapped link")
+    @Test(
+        "10.5 Another content holds from the next request on, also on a connection that stays, and behind a swapped link"
+    )
     func changes() async throws {
         for name in ["one", "two"] {
             try #require(mkdir(folder.file(name), 0o700) == 0)
@@ -125,7 +129,9 @@ import Testing
         try await expectSilence(bench, about: "second key", "second\u{1}key", "third key", "X-Evil")
     }
 
-    @Test("10.5 A file that is empty for a while costs no request; after 10 s its routes are refused, until it has a value")
+    @Test(
+        "10.5 A file that is empty for a while costs no request; after 10 s its routes are refused, until it has a value"
+    )
     func transition() async throws {
         let bench = try await start()
         try folder.write("key", "")
@@ -135,7 +141,8 @@ import Testing
         #expect(try await sent(bench) == ["first key"])
         let kept = try await bench.lanyard.process.event("upstream.field_file.kept")
         #expect(kept["level"].string == "warning" && kept["route"].string == "keyed")
-        #expect(kept["reason"].string?.contains("the value that it held before serves for 10 s more") == true, "\(kept)")
+        #expect(
+            kept["reason"].string?.contains("the value that it held before serves for 10 s more") == true, "\(kept)")
         try await clock.pass(until: "the time has passed") { try await sent(bench) == ["503"] }
         try await bench.lanyard.process.event("upstream.field_file.failed")
         try folder.write("key", "second key")
