@@ -295,7 +295,6 @@ import Testing
         #expect(bench.values(bench.shard).last == "second key")
         bench.loop.pass(.seconds(10))
         expect(["second other", "second key"], "the new watch has read it")
-        // A file that no route names is not watched any more.
         let other = try Bench.load(in: bench.folder, fields: "{X-Key: {file: other}}")
         bench.apply(other, try RequestPathFiles(other, running: both))
         #expect(bench.onShard { Array($0.served.fieldValues.keys) } == [bench.folder.file("other")])

@@ -64,7 +64,7 @@ extension ClientExchange {
         waits.writeTimeout = shardRoute._withUnsafeGuaranteedRef { $0.timeouts.write }
         let active = ActiveExchange(shardRoute, user: user)
         state = .forwarding(active)
-        if let problem = active.missingFieldValue { return refuse(problem) }
+        if active.lacksFieldValue { return refuse(active.shardRoute.missingFieldValue()) }
         acquireToken(for: active)
     }
 

@@ -184,9 +184,9 @@ extension ClientExchange {
             return refuse(.grpcNeedsHTTP2)
         }
         // A file may have become unusable while the request has waited.
-        if let problem = active.missingFieldValue {
+        if active.lacksFieldValue {
             giveBack(lease)
-            return refuse(problem)
+            return refuse(active.shardRoute.missingFieldValue())
         }
         if lease.isStream { input.awaitStreamEnd() }
         lease.begin(by: self)

@@ -135,13 +135,17 @@ final class ShardRoute {
         isTLS = configuration.targets[index].trust != nil
     }
 
-    /// Why no request can be sent: the first file that cannot be used.
-    @inline(never)
-    func missingFieldValue() -> Problem? {
-        guard let place = fieldValues.firstIndex(where: { $0.secret == nil }) else { return nil }
-        let field = route.settings.setHeaders.filter { $0.file != nil }[place]
-        return .missingFieldValue(field.name, route: route.settings.name)
+    /// A file of `set_headers` cannot be used, so that no request can be sent.
+    @inline(__always) var lacksFieldValue: Bool { !fieldValues.isEmpty && missingPlace() != nil }
+
+    /// The response to a request then.
+    func missingFieldValue() -> Problem {
+        let fields = route.settings.setHeaders.filter { $0.file != nil }
+        return .missingFieldValue(fields[missingPlace() ?? 0].name, route: route.settings.name)
     }
+
+    @inline(never)
+    private func missingPlace() -> Int? { fieldValues.firstIndex { $0.secret == nil } }
 
     /// As `RouteCounters.countRequest`. Not inlined: what is a constant of `self` is not counted as a reference here.
     @inline(never)
