@@ -107,6 +107,7 @@ import Testing
         #expect(response.bodyText.contains(#""action":"operator""#) && !response.bodyText.contains(folder.path))
         #expect(try await sent(bench, "/also") == ["503"])
         #expect(try await sent(bench, "/other") == [])
+        try await clock.pass(LanyardProcess.fileDelay)
         let failed = try await bench.lanyard.process.event("upstream.field_file.failed")
         #expect(failed["level"].string == "error" && failed["route"].string == "keyed")
         #expect(failed["field"].string == "X-Api-Key")
