@@ -36,19 +36,23 @@ struct RequestPathFiles: Sendable {
     let listenerTLS: ListenerTLS
     /// Of places that have another file than before (`capabilityPlaces`); nil: none is asked for there any more.
     let capabilities: [Int: ListenerCapability?]
+    /// Of the files of `set_headers` that the running configuration does not name, by path.
+    let fieldSecrets: [String: Secret]
 
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Parameter running: the configuration in use; nil: none is, at the start. Then a capability that cannot be read is no error: its
-    ///   listener admits no caller until it can.
+    ///   listener admits no caller until it can. So it is with a file of `set_headers` and the requests of its routes.
     init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
         upstreamTLS = try UpstreamTLS(configuration)
         listenerTLS = try ListenerTLS(configuration.listeners)
         if let running {
             capabilities = try CapabilityWatches.read(
                 configuration.listeners.capabilityPlaces, changedFrom: running.listeners.capabilityPlaces)
+            fieldSecrets = try FieldFileWatches.read(configuration, changedFrom: running)
         } else {
             capabilities = CapabilityWatches.readAtStart(configuration.listeners.capabilityPlaces)
+            fieldSecrets = FieldFileWatches.readAtStart(configuration)
         }
     }
 

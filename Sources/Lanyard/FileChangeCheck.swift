@@ -52,6 +52,7 @@ package enum FileChangeCheck {
         let users = configuration.users.flatMap { user in
             (user.login?.files ?? []).map { Watched(path: $0, owner: .user(user.name)) }
         }
-        return capabilities + identities + users
+        let fields = configuration.fieldFiles.map { Watched(path: $0.path, owner: .route($0.index)) }
+        return capabilities + identities + users + fields
     }
 }

@@ -1,6 +1,7 @@
 import LanyardFoundations
 
-/// The one writer of what files give to the running program: contexts of TLS, capabilities, the contents of identities' files.
+/// The one writer of what files give to the running program: contexts of TLS, capabilities, values of fields, what files of identities
+/// hold.
 ///
 /// A watch publishes in a turn, and so does a reload. In its turn a reload also ends the watches of the former configuration. So a watch
 /// that was replaced publishes nothing any more, and each shard gets everything in the order of the turns. A turn neither waits for another

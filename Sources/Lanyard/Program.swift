@@ -22,7 +22,7 @@ final class Program: Sendable {
     private let sources: SessionSources
     private let memory: MemoryTrimmer
     private let readers: ProgramFileReaders
-    private let capabilities: CapabilityWatches
+    private let secrets: RequestSecretWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let identityTLS: IdentityTLSWatches
@@ -78,8 +78,7 @@ final class Program: Sendable {
         fileLoop = try EventLoop(label: "lanyard.files")
         readers = ProgramFileReaders(on: fileLoop)
         let (publication, changes) = (FilePublication(), readers.changes)
-        capabilities = CapabilityWatches(
-            plan.capabilityPlaces, for: path, by: publication, reading: readers.capabilities, on: fileLoop, log: log)
+        secrets = RequestSecretWatches(plan, for: path, by: publication, reading: readers, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
             plan.upstreamTLS, of: path.targets, by: publication, noticing: changes, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
@@ -119,7 +118,7 @@ final class Program: Sendable {
         self.health = health
         let shown = AdminReload(AdminReload.prepare(first))
         let requests = RequestPathReload(
-            path, capabilities, upstreamTLS, listenerTLS, accessLog, issued, by: publication)
+            path, secrets, upstreamTLS, listenerTLS, accessLog, issued, by: publication)
         // The format of the log goes first: the shards get their access log in it.
         let parts: [(any Reloadable)?] = [pipe, requests, shown, stop, health, verbosity]
         let reloads = ReloadCoordinator(
@@ -255,7 +254,7 @@ final class Program: Sendable {
         recent.start()
         certificateWarnings.start()
         path.start(active: sessions.report.activeUser)
-        capabilities.start()
+        secrets.start()
         upstreamTLS.start()
         listenerTLS.start()
         identityTLS.start()
@@ -267,7 +266,7 @@ final class Program: Sendable {
         let status = stop.wait()
         recent.stop()
         certificateWarnings.stop()
-        capabilities.stop()
+        secrets.stop()
         upstreamTLS.stop()
         listenerTLS.stop()
         identityTLS.stop()

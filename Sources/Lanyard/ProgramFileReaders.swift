@@ -8,12 +8,15 @@ struct ProgramFileReaders: Sendable {
     let credentials: FileReader
     /// Reads capabilities and no other file, so that credentials that hang do not delay them.
     let capabilities: FileReader
+    /// The same for the files of `set_headers`.
+    let fields: FileReader
 
     /// - Parameter loop: of watches of files.
     init(on loop: EventLoop) {
         changes = FileChangeMonitor(on: loop)
         credentials = .ofCredentials(noticing: changes)
         capabilities = FileReader(noticing: changes)
+        fields = FileReader(noticing: changes)
     }
 
     /// A reader of the admin token and no other file.
@@ -23,5 +26,6 @@ struct ProgramFileReaders: Sendable {
     func stop() {
         credentials.stop()
         capabilities.stop()
+        fields.stop()
     }
 }

@@ -10,6 +10,7 @@ import Logging
 final class RequestPathReload: Reloadable {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
+    private let fields: FieldFileWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let accessLog: AccessLogSwitch
@@ -17,14 +18,14 @@ final class RequestPathReload: Reloadable {
     private let issued: IssuedTokens
 
     init(
-        _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
+        _ path: RequestPath, _ secrets: RequestSecretWatches, _ upstreamTLS: UpstreamTLSWatches,
         _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, _ issued: IssuedTokens,
         by publication: FilePublication
     ) {
         self.issued = issued
         self.publication = publication
         self.path = path
-        self.capabilities = capabilities
+        (capabilities, fields) = (secrets.capabilities, secrets.fields)
         self.upstreamTLS = upstreamTLS
         self.listenerTLS = listenerTLS
         self.accessLog = accessLog
@@ -42,9 +43,10 @@ final class RequestPathReload: Reloadable {
         var capabilityPlaces: [CapabilityPlace] { listeners.capabilityPlaces }
         /// One for each of these places.
         var capabilities: [Secret?] { files.secrets(ofPlaces: capabilityPlaces.count) }
+        var fieldFiles: [FieldFile] { configuration.fieldFiles }
 
         func settings(_ issued: IssuedTokens) -> RequestPath.Settings {
-            var settings = RequestPath.Settings(configuration, files.upstreamTLS)
+            var settings = RequestPath.Settings(configuration, files.upstreamTLS, files.fieldSecrets)
             settings.granters = listeners.brokers(of: configuration, issued)
             return settings
         }
@@ -69,7 +71,10 @@ final class RequestPathReload: Reloadable {
 
     /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
     func commit(_ prepared: Prepared, active: UserIndex?) {
-        publication.turn { turn in serve(prepared, active, in: turn) }
+        publication.turn { turn in
+            fields.follow(prepared.plan.fieldFiles, in: turn)
+            serve(prepared, active, in: turn)
+        }
     }
 
     /// Waits for the shards.
@@ -123,10 +128,11 @@ final class AccessLogSwitch: Sendable {
 }
 
 extension RequestPath.Settings {
-    init(_ configuration: Configuration, _ upstreamTLS: UpstreamTLS) {
+    /// - Parameter fieldSecrets: of the files of `set_headers` that the running configuration does not name.
+    init(_ configuration: Configuration, _ upstreamTLS: UpstreamTLS, _ fieldSecrets: [String: Secret] = [:]) {
         self.init(
             listeners: configuration.listeners, routes: configuration.routes.map { ($0.route, $0.upstream) },
-            upstreamTLS: upstreamTLS.contexts, limits: configuration.limits,
+            upstreamTLS: upstreamTLS.contexts, fieldSecrets: fieldSecrets, limits: configuration.limits,
             tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus,
             drainMax: configuration.shutdown.drainMax)
     }

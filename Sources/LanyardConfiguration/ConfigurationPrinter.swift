@@ -49,7 +49,7 @@ struct ConfigurationPrinter {
             lines.append("\(indent)\(key.name):")
             switch key.kind {
             case .section: keys(in: key.below, of: node, indent: indent + "  ")
-            case .fields, .secretFields, .parameters:
+            case .fields, .parameters:
                 for entry in entries {
                     lines.append("\(indent)  \(Self.scalar(entry.key)): \(Self.flow(entry.value))")
                 }

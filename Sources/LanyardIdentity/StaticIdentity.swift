@@ -1,39 +1,16 @@
-import Glibc
 import LanyardFoundations
 import LanyardSessionInterface
 import Logging
 
 /// The `static` identity: the content of a file is the token. The file is read again when it changes.
 ///
-/// The token has no refresh and no expiry. A file that is empty, cut or missing is probably being written: its former content serves for
-/// `TokenTransition.durationMax` more. A file of another owner or mode than before is not being written by the program that renews it.
+/// The token has no refresh and no expiry. `RenewedSecretFile` says for how long a former one serves.
 package final class StaticIdentity: TokenFeed {
-    /// What a read of the file means.
-    private enum Finding {
-        case token(Secret)
-        /// The file is being written, as far as can be seen.
-        case inTransition(SecretFile.ReadError)
-        case unusable(SecretFile.ReadError)
-    }
-
-    /// The token that is in use, with the owner and the mode of its file.
-    private struct Served {
-        var token: Secret
-        var stamp: FileSnapshot.Stamp?
-    }
-
     private let name: String
     private let path: String
-    private let files: FileReader
-    private let loop: EventLoop
     private let warning: SecretFileWarning
     private let logger = Logger(label: "lanyard.identity")
-    /// Belongs to the loop's queue, as all below does. `start` and `stop` switch to it.
-    private nonisolated(unsafe) var watch: FileWatch?
-    private nonisolated(unsafe) var last: Result<Secret, IdentityError>?
-    private nonisolated(unsafe) var served: Served?
-    /// While the file is in transition: the end of that time, and why the token is refused from then on.
-    private nonisolated(unsafe) var transition: (end: TransitionEnd, error: IdentityError)?
+    private let file: RenewedSecretFile
 
     /// Does nothing yet.
     package init(
@@ -41,100 +18,33 @@ package final class StaticIdentity: TokenFeed {
         warning: SecretFileWarning = SecretFileWarning()
     ) {
         self.name = name
-        self.files = files
         self.warning = warning
         path = tokenFile
-        self.loop = loop
+        file = RenewedSecretFile(tokenFile, as: .token, by: files, on: loop) { [logger] content in
+            if content.isWorldReadable { warning.warnOnce(tokenFile, identity: name, logger) }
+        }
     }
 
     package func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void) {
-        loop.post { [self] in
-            guard watch == nil else { return }
-            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, onChange) }
-            self.watch = watch
-            watch.start()
+        file.start { [weak self] outcome in
+            guard let self else { return }
+            onChange(result(of: outcome))
         }
     }
 
-    package func stop() {
-        loop.post { [self] in
-            watch?.stop()
-            endTransition()
-        }
-    }
+    package func stop() { file.stop() }
 
-    deinit { watch?.stop() }
-
-    private func receive(
-        _ read: FileWatch.Outcome, _ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void
-    ) {
-        loop.assertIsCurrent()
-        let stamp = watch?.stamp
-        switch finding(read) {
-        case .token(let token):
-            endTransition()
-            served = Served(token: token, stamp: stamp)
-            report(.success(token), onChange)
-        case .inTransition(let error) where served.map { Self.isOfSameWriter($0.stamp, stamp) } == true:
-            holdFormer(unavailable(error), onChange)
-        case .inTransition(let error), .unusable(let error): refuse(unavailable(error), onChange)
-        }
-    }
-
-    private func report(
-        _ outcome: Result<Secret, IdentityError>, _ onChange: (Result<Secret, IdentityError>) -> Void
-    ) {
-        guard outcome != last else { return }
-        last = outcome
-        onChange(outcome)
-    }
-
-    private func refuse(_ error: IdentityError, _ onChange: (Result<Secret, IdentityError>) -> Void) {
-        endTransition()
-        served = nil
-        report(.failure(error), onChange)
-    }
-
-    /// The former token serves until the file holds one again. That it is empty at first and missing afterwards prolongs nothing.
-    private func holdFormer(
-        _ error: IdentityError, _ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void
-    ) {
-        guard transition == nil else {
-            transition?.error = error
-            return
-        }
-        let end = TransitionEnd(on: loop) { [weak self] in
-            guard let self, let error = transition?.error else { return }
-            refuse(error, onChange)
-        }
-        transition = (end, error)
-        let seconds = Int(TokenTransition.durationMax.inSeconds)
-        let message = error.message + "; the token that it held before serves for \(seconds) s more at most"
-        report(.failure(IdentityError(.credentialDelayed, message: message).explained(nil)), onChange)
-    }
-
-    private func endTransition() {
-        transition?.end.cancel()
-        transition = nil
-    }
-
-    private func finding(_ read: FileWatch.Outcome) -> Finding {
-        switch read {
-        case .failure(let error): return Self.isTransition(error) ? .inTransition(error) : .unusable(error)
-        case .success(let content):
-            if content.isWorldReadable { warning.warnOnce(path, identity: name, logger) }
-            do throws(SecretFile.ReadError) {
-                let token = try FieldValueSecret.value(of: content.secret)
-                if let served, TokenCut.isCut(token, of: served.token) {
-                    return .inTransition(
-                        .unfit(
-                            "holds a token that is cut off; write the whole one; if it is whole, empty the file first"))
-                }
-                noteText(of: token)
-                return .token(token)
-            } catch {
-                return Self.isTransition(error) ? .inTransition(error) : .unusable(error)
-            }
+    private func result(of outcome: RenewedSecretFile.Outcome) -> Result<Secret, IdentityError> {
+        switch outcome {
+        case .secret(let token):
+            noteText(of: token)
+            return .success(token)
+        case .kept(let error):
+            let message = error.message(path: path) + "; " + RenewedSecretFile.keptMessage(of: "token")
+            return .failure(IdentityError(.credentialDelayed, message: message).explained(nil))
+        case .none(let error):
+            let message = error.message(path: path)
+            return .failure(IdentityError(.credentialUnavailable, message: message).explained(nil))
         }
     }
 
@@ -144,130 +54,5 @@ package final class StaticIdentity: TokenFeed {
             warning.warnOnce(path, finding, identity: name, logger)
         }
         warning.warnOfEnd(path, StaticTokenEnd(of: token), identity: name, logger)
-    }
-
-    private static func isTransition(_ error: SecretFile.ReadError) -> Bool {
-        switch error {
-        case .empty: true
-        case .system(let code): [ENOENT, ENOTDIR, ESTALE].contains(code)
-        case .notRegular, .tooLarge, .unfit, .delayed, .unsettled, .stopping: false
-        }
-    }
-
-    /// A missing file has neither owner nor mode.
-    private static func isOfSameWriter(_ former: FileSnapshot.Stamp?, _ stamp: FileSnapshot.Stamp?) -> Bool {
-        guard let former, let stamp else { return true }
-        return former.owner == stamp.owner && former.mode == stamp.mode
-    }
-
-    private func unavailable(_ error: SecretFile.ReadError) -> IdentityError {
-        IdentityError(.credentialUnavailable, message: error.message(path: path)).explained(nil)
-    }
-}
-
-/// Whether a file holds the beginning of a token alone, as while a program writes it.
-enum TokenCut {
-    /// The text is the beginning of the former token. Or it is the beginning of a JWT, in place of a whole one.
-    static func isCut(_ token: Secret, of former: Secret) -> Bool {
-        token.withBytes { token in
-            former.withBytes { former in
-                if token.count < former.count, former.starts(with: token) { return true }
-                return JWTExtent(former) == .whole && JWTExtent(token) == .part
-            }
-        }
-    }
-}
-
-/// How much of a JSON Web Token a text is, by its header.
-private enum JWTExtent {
-    /// A JWS of three parts, or a JWE of five.
-    case whole
-    /// Its beginning. More may follow.
-    case part
-    /// Another kind of token, such as a key that is JSON in Base64, or signed data of a web framework.
-    case none
-
-    /// Base64 of `{"`, with which the header of nearly each JWT begins.
-    private static let start = Array("eyJ".utf8)
-
-    init(_ bytes: UnsafeRawBufferPointer) {
-        guard bytes.starts(with: Self.start) else {
-            self = .none
-            return
-        }
-        let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        switch Self.header(parts[0]) {
-        case .incomplete: self = parts.count == 1 ? .part : .none
-        case .other: self = .none
-        case .algorithm(let isNone):
-            // The key of a JWE is empty where none is sent (RFC 7516 section 3.1), the signature of an unsecured JWS always (RFC 7519
-            // section 6).
-            let isWhole = parts.indices.allSatisfy { place in
-                !parts[place].isEmpty || parts.count == 5 && place == 1 || parts.count == 3 && place == 2 && isNone
-            }
-            self = isWhole && (parts.count == 3 || parts.count == 5) ? .whole : parts.count > 5 ? .none : .part
-        }
-    }
-
-    private enum Header {
-        /// Base64 of the beginning of a JSON object.
-        case incomplete
-        /// A JSON object with `alg`, which each JWT has (RFC 7515 section 4.1.1).
-        case algorithm(isNone: Bool)
-        case other
-    }
-
-    private static func header(_ part: Slice<UnsafeRawBufferPointer>) -> Header {
-        guard let decoded = Base64.decoded(part) else { return .other }
-        return decoded.withBytes { bytes in
-            do throws(JSONError) {
-                var found = Header.other
-                var reader = JSONReader(bytes, depthMax: 64)
-                guard try reader.next() == .objectStart else { return .other }
-                while case .name(let name) = try reader.next() {
-                    guard JSONText.matches(name, of: bytes, "alg") else {
-                        try reader.skipValue()
-                        continue
-                    }
-                    guard case .string(let value) = try reader.next() else { return .other }
-                    found = .algorithm(isNone: JSONText.matches(value, of: bytes, "none"))
-                }
-                return try reader.next() == .end ? found : .other
-            } catch {
-                return error.kind == .endsEarly ? .incomplete : .other
-            }
-        }
-    }
-}
-
-/// The end of the time in which a file may be in transition. It retains itself until then. All state belongs to the loop's queue.
-private final class TransitionEnd: Watcher, @unchecked Sendable {
-    private let loop: EventLoop
-    private let deadline = Deadline()
-    /// Kept until it was called, because it is called once.
-    private var act: (() -> Void)?
-    private var waiting: TransitionEnd?
-
-    /// Begins at once. `act` is called once, unless it is cancelled before.
-    init(on loop: EventLoop, act: @escaping () -> Void) {
-        self.loop = loop
-        self.act = act
-        super.init()
-        deadline.owner = self
-        waiting = self
-        loop.set(deadline, at: loop.now + TokenTransition.durationMax)
-    }
-
-    func cancel() {
-        loop.assertIsCurrent()
-        loop.drop(deadline)
-        (act, waiting) = (nil, nil)
-    }
-
-    override func due(_ deadline: Deadline) {
-        loop.assertIsCurrent()
-        let act = self.act
-        (self.act, waiting) = (nil, nil)
-        act?()
     }
 }

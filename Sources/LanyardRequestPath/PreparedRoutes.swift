@@ -25,7 +25,7 @@ package final class PreparedRoutes: Sendable {
             let targets = configuration.targets
             newTargets = targets.indices.filter { known.insert(ObjectIdentifier(targets[$0])).inserted }
             users = PinnedUsers(of: configuration.routeList)
-            routes = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1) }
+            routes = zip(shards, former).map { $0.makeRoutes(configuration, settings.fieldSecrets, keeping: $1) }
             self.configuration = configuration
         }
 

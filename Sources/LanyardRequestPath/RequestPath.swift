@@ -36,6 +36,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
         package var granters: [(any TokenGranter)?] = []
         /// One for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
         package var upstreamTLS: [TLSClientContext?]
+        /// Of the files of `set_headers` that nothing has served yet, by path. One that cannot be used is left out.
+        package var fieldSecrets: [String: Secret]
         package var limits: LimitSettings
         /// `refresh.wait_max`.
         package var tokenWaitMax: Duration
@@ -45,12 +47,14 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
 
         package init(
             listeners: [ListenerSettings], routes: [Route], upstreamTLS: [TLSClientContext?] = [],
-            limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int,
+            fieldSecrets: [String: Secret] = [:], limits: LimitSettings, tokenWaitMax: Duration,
+            loginRequiredStatus: Int,
             drainMax: Duration = .seconds(30)
         ) {
             self.listeners = listeners
             self.routes = routes
             self.upstreamTLS = upstreamTLS
+            self.fieldSecrets = fieldSecrets
             self.limits = limits
             self.tokenWaitMax = tokenWaitMax
             self.loginRequiredStatus = loginRequiredStatus
@@ -87,8 +91,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
             shards.append(
                 Shard(
                     index: index, loop: loop, context: context, configuration: configuration, source: source,
-                    capabilities: capabilities, listenerTLS: listenerTLS, accessLines: accessLines?[index],
-                    evictionLog: evictionLog, log: log))
+                    capabilities: capabilities, listenerTLS: listenerTLS, fieldSecrets: settings.fieldSecrets,
+                    accessLines: accessLines?[index], evictionLog: evictionLog, log: log))
         }
         acceptors = shards.map { shard in
             sockets.enumerated().map { Acceptor($1, shard: shard, shards: shards, listener: $0, log: log) }
@@ -154,6 +158,15 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
     /// - Parameter capability: nil: it cannot be used, and every request of the listener is refused.
     package func setCapability(_ capability: Secret?, ofListener index: Int) {
         for shard in shards { shard.loop.post { shard.clients.setCapability(capability, ofListener: index) } }
+    }
+
+    // MARK: Fields of routes
+
+    /// Has requests carry another value of the fields that a file of `set_headers` holds. From any thread.
+    ///
+    /// - Parameter secret: nil: the file cannot be used, and requests of its routes are refused.
+    package func setFieldValue(_ secret: Secret?, ofFile file: String) {
+        for shard in shards { shard.loop.post { shard.setFieldValue(secret, ofFile: file) } }
     }
 
     // MARK: TLS

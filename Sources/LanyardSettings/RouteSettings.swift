@@ -44,14 +44,31 @@ package struct RouteSettings: Equatable, Sendable {
         }
     }
 
-    /// A fixed field for the upstream.
+    /// A field for the upstream, in place of a client's own.
     package struct Field: Equatable, Sendable {
+        /// What its value is.
+        package enum Value: Equatable, Sendable {
+            /// This text.
+            case text(String)
+            /// The content of the file at this path, which is a secret and is read again when it changes.
+            case file(String)
+        }
+
         package var name: String
-        package var value: String
+        package var value: Value
+
         package init(name: String, value: String) {
             self.name = name
-            self.value = value
+            self.value = .text(value)
         }
+
+        package init(name: String, file: String) {
+            self.name = name
+            value = .file(file)
+        }
+
+        /// The path of the file that holds the value; nil: it is in the configuration.
+        package var file: String? { if case .file(let path) = value { path } else { nil } }
     }
 
     package var name: String
@@ -82,7 +99,7 @@ package struct RouteSettings: Equatable, Sendable {
     package var replayBodyMax = 64 << 10
     /// Which `Host` the upstream sees.
     package var host = HostPolicy.upstream
-    /// Fixed fields for the upstream.
+    /// Fields for the upstream; each name once.
     package var setHeaders: [Field] = []
     /// The field for the request id of Lanyard; nil sends none.
     package var requestIDHeader: String?

@@ -113,7 +113,7 @@ import Testing
             protocol: http2
             replay_body_max: 1KiB
             host: {value: api.internal}
-            set_headers: {X-Tenant: blue, Authorization: none}
+            set_headers: {X-Tenant: blue, Authorization: none, X-Key: {file: key}}
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
@@ -243,7 +243,9 @@ import Testing
     }
 
     /// Mappings whose names are chosen and that hold keys.
-    private static let named: Set<String> = ["identities", "users", "identities.*.oauth2.token_headers"]
+    private static let named: Set<String> = [
+        "identities", "users", "identities.*.oauth2.token_headers", "routes[].set_headers",
+    ]
 
     /// `routes[].match.path` of a place; names are `*`.
     private func path(_ place: [Step]) -> String {

@@ -62,7 +62,7 @@ import Testing
             inject: {header: X-Token, format: "t={token};"}
             client_authorization: reject
             host: {value: api.internal}
-            set_headers: {X-Tenant: blue, X-Empty: ""}
+            set_headers: {X-Tenant: blue, X-Empty: "", X-Key: {file: key}}
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
@@ -145,7 +145,12 @@ import Testing
         (orders.injectHeader, orders.injectPrefix, orders.injectSuffix) = ("X-Token", "t=", ";")
         orders.clientAuthorization = .reject
         orders.host = .value("api.internal")
-        orders.setHeaders = [.init(name: "X-Tenant", value: "blue"), .init(name: "X-Empty", value: "")]
+        // Its folder is another one at each load.
+        let file = try #require(configuration.routes[0].route.setHeaders.last?.file)
+        #expect(file.hasPrefix("/tmp/") && file.hasSuffix("/key"))
+        orders.setHeaders = [
+            .init(name: "X-Tenant", value: "blue"), .init(name: "X-Empty", value: ""), .init(name: "X-Key", file: file),
+        ]
         orders.requestIDHeader = "X-Request-Id"
         orders.bodyBytesMax = 10 << 20
         orders.forwarded = .append

@@ -129,6 +129,12 @@ struct StaticIdentityTests {
             #expect(error?.message(path: "/f").contains("/f \(words): it does not hold the value of a field") == true)
         }
         #expect(throws: SecretFile.ReadError.empty) { try FieldValueSecret.value(of: Tokens.secret(" \n"), as: .line) }
+        let longest = String(repeating: "a ", count: FieldValueSecret.bytesMax / 2 - 1) + "aa"
+        #expect(Tokens.text(try FieldValueSecret.value(of: Tokens.secret(longest), as: .line)) == longest)
+        let error = #expect(throws: SecretFile.ReadError.self) {
+            try FieldValueSecret.value(of: Tokens.secret(longest + "a"), as: .line)
+        }
+        #expect(error?.message(path: "/f").hasPrefix("/f is larger than 32 KiB; the value of a field") == true)
     }
 
     // MARK: A file in transition

@@ -25,10 +25,12 @@ import Testing
         let reload: RequestPathReload
         let running: Configuration
         let capabilities: CapabilityWatches
+        let fields: FieldFileWatches
         let publication = FilePublication()
         let upstreamTLS: UpstreamTLSWatches
         let listenerTLS: ListenerTLSWatches
         private let capabilityFiles = FileReader()
+        private let fieldFiles = FileReader()
 
         init() throws {
             folder = try TemporaryFolder()
@@ -39,29 +41,35 @@ import Testing
             try folder.write("upstreams.pem", Self.authority.pem + Self.other.pem)
             try folder.write("a.capability", Self.capability("a"))
             try folder.write("b.capability", Self.capability("b"))
+            for name in ["key", "other"] { try folder.write(name, "first \(name)") }
             let configuration = try Self.load(in: folder)
             let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let (upstream, listener) = (try UpstreamTLS(configuration), try ListenerTLS(configuration.listeners))
+            let files = try RequestPathFiles(configuration, running: nil)
             path = try RequestPath(
-                RequestPath.Settings(configuration, upstream),
+                RequestPath.Settings(configuration, upstream, files.fieldSecrets),
                 sockets: try configuration.listeners.map { try ListeningSocket($0) },
-                capabilities: try RequestPathFiles(configuration, running: nil).secrets(ofListeners: 2),
+                capabilities: files.secrets(ofListeners: 2),
                 listenerTLS: listener.contexts,
                 names: UserNames(["alice"]), shardCount: 2, source: SessionTokenSource(), log: log)
             let loop = try EventLoop(label: "test.files")
             capabilities = CapabilityWatches(
                 configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: loop, log: log)
+            fields = FieldFileWatches(
+                configuration.fieldFiles, for: path, by: publication, reading: fieldFiles, on: loop, log: log)
             upstreamTLS = UpstreamTLSWatches(upstream, of: path.targets, by: publication, on: loop, log: log)
             listenerTLS = ListenerTLSWatches(
                 listener, configuration.listeners, for: path, by: publication, on: loop, log: log)
             let pipe = LogPipe()
             reload = RequestPathReload(
-                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 2), by: publication)
+                path, RequestSecretWatches(capabilities: capabilities, fields: fields), upstreamTLS, listenerTLS,
+                AccessLogSwitch(pipe, shardCount: 2), by: publication)
             (running, self.loop) = (configuration, loop)
             path.start()
             loop.start()
             loop.freezeTime()
             capabilities.start()
+            fields.start()
             upstreamTLS.start()
             listenerTLS.start()
             loop.pass(.seconds(5))
@@ -69,9 +77,11 @@ import Testing
 
         deinit {
             capabilities.stop()
+            fields.stop()
             upstreamTLS.stop()
             listenerTLS.stop()
             capabilityFiles.stop()
+            fieldFiles.stop()
             loop.stop()
             path.abort()
         }
@@ -79,7 +89,8 @@ import Testing
         static func capability(_ letter: String) -> String { String(repeating: letter, count: 40) }
 
         static func load(
-            in folder: TemporaryFolder, capabilities: [String] = ["a", "b"], names: String = "", connect: String = "5s"
+            in folder: TemporaryFolder, capabilities: [String] = ["a", "b"], names: String = "", connect: String = "5s",
+            fields: String = "{X-Key: {file: key}}"
         ) throws -> Configuration {
             let listeners = capabilities.map { name in
                 """
@@ -97,6 +108,7 @@ import Testing
                 - upstream: https://localhost:9
                   tls: {ca_file: upstreams.pem}
                   timeouts: {connect: \(connect)}
+                  set_headers: \(fields)
                 """
             let loaded = Configuration.load(text: Array(text.utf8), path: folder.file("lanyard.yaml"))
             return try #require(loaded.configuration, "\(loaded.diagnostics)")
@@ -135,6 +147,13 @@ import Testing
 
         func capability(_ index: Int) -> String? {
             onShard { $0.clients.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
+        }
+
+        /// What the fields of the route would hold, on one shard; nil: a file cannot be used.
+        func values(_ shard: Shard) -> [String?] {
+            shard.loop.perform {
+                shard.served.routes[0].fieldValues.map { $0.secret?.withBytes { String(decoding: $0, as: UTF8.self) } }
+            }
         }
 
         func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> RequestPathReload.Prepared {
@@ -256,6 +275,55 @@ import Testing
         #expect(bench.capability(0) == nil && bench.capability(1) == Bench.capability("c"))
         bench.apply(next, files)
         #expect(bench.capability(0) == Bench.capability("c") && bench.capability(1) == nil)
+    }
+
+    @Test("a reload adds, keeps and removes files of fields; what is sent is what they hold now, on each shard")
+    func fields() throws {
+        let bench = try Bench()
+        func expect(_ values: [String?], _ when: Comment) {
+            for shard in bench.path.shards { #expect(bench.values(shard) == values, when) }
+        }
+        expect(["first key"], "the start")
+        // A file that stays keeps its watch and what that has read last; another one is read by the reload.
+        let both = try Bench.load(in: bench.folder, fields: "{X-Other: {file: other}, X-Key: {file: key}}")
+        let files = try RequestPathFiles(both, running: bench.running)
+        try bench.replace("key", by: "second key")
+        try bench.replace("other", by: "second other")
+        bench.loop.pass(.seconds(10))
+        expect(["second key"], "the watch has read it")
+        bench.apply(both, files)
+        #expect(bench.values(bench.shard).last == "second key")
+        bench.loop.pass(.seconds(10))
+        expect(["second other", "second key"], "the new watch has read it")
+        let other = try Bench.load(in: bench.folder, fields: "{X-Key: {file: other}}")
+        bench.apply(other, try RequestPathFiles(other, running: both))
+        #expect(bench.onShard { Array($0.served.fieldValues.keys) } == [bench.folder.file("other")])
+        try bench.replace("other", by: "has\ntwo lines")
+        bench.loop.pass(.seconds(10))
+        expect([nil], "it cannot be used")
+        let none = try Bench.load(in: bench.folder, fields: "{X-Key: plain}")
+        bench.apply(none, try RequestPathFiles(none, running: other))
+        expect([], "no file is named")
+    }
+
+    @Test("a reload fails that names another file of a field which cannot be used; nothing changes")
+    func unusableField() throws {
+        let bench = try Bench()
+        try bench.folder.write("two", "has\ntwo lines")
+        for (name, words) in [("none", "does not exist"), ("two", "has more than one line")] {
+            let next = try Bench.load(in: bench.folder, fields: "{X-Key: {file: \(name)}}")
+            let error = #expect(throws: ConfiguredFileError.self) {
+                try RequestPathFiles(next, running: bench.running)
+            }
+            #expect(error?.owner == .route(0) && error?.path == bench.folder.file(name))
+            #expect(error?.message.contains(words) == true, "\(String(describing: error))")
+        }
+        // What the running configuration names already is no fault of the reload.
+        try bench.replace("key", by: "has\ntwo lines")
+        let next = try Bench.load(in: bench.folder, connect: "6s")
+        bench.apply(next, try RequestPathFiles(next, running: bench.running))
+        bench.loop.pass(.seconds(10))
+        #expect(bench.values(bench.shard) == [nil])
     }
 
     @Test("contexts, capabilities and routes become visible together in one turn of a shard, for kept upstreams too")

@@ -56,6 +56,15 @@ import Testing
             routes: [{upstream: "http://127.0.0.1:9000"}]
 
             """)
+        let routes = try folder.write(
+            "routes.yaml",
+            """
+            identities: {demo: {static: {token_file: plain}}}
+            users: {alice: {identity: demo}}
+            routes: [{upstream: "http://127.0.0.1:9000", set_headers: {X-A: {file: head}}}]
+
+            """)
+        try folder.write("plain", "t")
         let line = "has more than one line: it does not hold the value of a field"
         for (path, words) in [
             (
@@ -64,6 +73,7 @@ import Testing
             ),
             (fixed, "2023-11-14T22:13:20.000Z, which has passed"),
             (fields, "identities.corp.oauth2.token_headers.X-A.file: \(head) \(line)"),
+            (routes, "routes[0].set_headers.X-A.file: \(head) \(line)"),
         ] {
             let outcome = try await lanyard(["check", "--config", path])
             #expect(outcome.exit == .code(0), "\(outcome.errors)")

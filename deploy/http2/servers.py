@@ -32,6 +32,8 @@ class Server:
         self.program, self.upstream, self.folder, self.options = program, upstream, folder, options or {}
         # Every token up to now: none may reach a client.
         self.token, self.tokens = None, []
+        # The value of a field of `set_headers`.
+        self.key = "key-" + secrets.token_hex(24)
         self.change_token()
         self.connections, self.plain, self.secure = [], None, None
         # Clients and upstreams that a row has started.
@@ -218,13 +220,21 @@ class Lanyard(Server):
             self.route("host-value", "/host-value", plain, **settings | {"host": {"value": "value.example:81"}}),
             self.route("short", "/short", plain, **settings | short),
             self.route("one", "/one", plain, **settings | {"connections_max": 1}),
-            self.route("set", "/set", plain, **settings | {"set_headers": {"X-Set": "fixed"}, "forwarded": "append"}),
+            self.route("set", "/set", plain, **settings | {
+                "set_headers": {"X-Set": "fixed", "X-Key": {"file": self.key_file()}}, "forwarded": "append"}),
             self.route("tls", "/tls", plain, **secure), self.route("tls-http1", "/tls-http1", plain, **secure, protocol="http1"),
             self.route("down", "/down", free_port(), **settings),
             self.route("denied", "/denied", plain, **settings, deny=[{"path": "/denied/secret"}]),
             # Of a row's own server.
             *(self.route(*names, port(self) if callable(port) else port, **keys(self) if callable(keys) else keys)
               for *names, port, keys in self.options.get("routes", ()))]
+
+    def key_file(self):
+        """A file with the value of a field."""
+        path = self.token_file + ".key"
+        with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(self.key + "\n")
+        return path
 
     def secure_keys(self, **keys):
         """A route's keys for the HTTP/2 upstream with TLS."""

@@ -87,6 +87,18 @@ def credential(server, kind):
             raise Failure("the credential stands in the upstream's table")
 
 
+@both("H18", "a field whose value is in a file is a literal never indexed, in place of the client's own")
+def field_of_file(server, kind):
+    for _ in range(3):
+        request = seen(server, kind, ("x-key", "mine"), prefix="/set")
+        expect("x-key", [server.key], request.values("x-key"))
+        if not {"x-key", "x-set"} <= set(request.never_indexed):
+            raise Failure(f"expected x-key and x-set never indexed, seen only {request.never_indexed}")
+        table = [value for _, value in request.connection.decoder.header_table.dynamic_entries]
+        if any(server.key.encode() in bytes(value) for value in table):
+            raise Failure("the value stands in the upstream's table")
+
+
 @both("H18", "a client's own authorization never reaches the upstream, whatever it looks like")
 def own_authorization(server, kind):
     for extra in ([("authorization", "Basic a"), ("authorization", "b")], [("Authorization", "x" * 900)],

@@ -162,16 +162,7 @@ extension ConfigurationBuilder {
         case "client": route.host = .client
         default: if let value = section.section("host").text("value") { route.host = .value(value) }
         }
-        let injected = isInjectUnread(section) ? nil : FieldText.canonical(route.injectHeader)
-        for entry in section.node["set_headers"]?.entries ?? [] {
-            guard let value = entry.value.text else { continue }
-            if FieldText.canonical(entry.key) == injected {
-                reportError(
-                    entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
-                    remedy: "remove it")
-            }
-            route.setHeaders.append(.init(name: entry.key, value: value))
-        }
+        readFields(section, &route, shown: shown)
         readRequestID(section, &route, shown: shown)
         section.fill(&route.bodyBytesMax, "body_bytes_max")
         section.fill(&route.forwarded, "forwarded")
@@ -190,6 +181,27 @@ extension ConfigurationBuilder {
         }
         if let events = section.texts("close_streams_on") {
             route.closeStreamsOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
+        }
+    }
+
+    /// `set_headers`.
+    private mutating func readFields(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
+        let injected = isInjectUnread(section) ? nil : FieldText.canonical(route.injectHeader)
+        for entry in section.node["set_headers"]?.entries ?? [] {
+            if FieldText.canonical(entry.key) == injected, entry.value.content != .invalid {
+                reportError(
+                    entry.place, "\(shown).set_headers: \(entry.key) is the field that carries the token",
+                    remedy: "remove it")
+            }
+            if let text = entry.value.text {
+                route.setHeaders.append(.init(name: entry.key, value: text))
+            } else if case .mapping = entry.value.content,
+                let path = secret(
+                    ConfigurationSection(entry.value), "file", shown: "\(shown).set_headers.\(entry.key)", sent: .line,
+                    meanwhile: "requests of the route are refused")
+            {
+                route.setHeaders.append(.init(name: entry.key, file: path))
+            }
         }
     }
 

@@ -230,7 +230,7 @@ struct ConfigurationBuilder {
             reportError(place, "\(shown): \(error.message(path: path))", remedy: "correct the file")
             return path
         }
-        checkText(of: path, place, shown, form, sent: sent)
+        checkText(of: path, place, shown, form, sent: sent, meanwhile)
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
@@ -259,10 +259,12 @@ struct ConfigurationBuilder {
 
     /// Warns of what an editor or another program may have added to a secret. A file that cannot be read is reported elsewhere.
     ///
-    /// - Parameter sent: see `secret`: a content that no field can carry is reported as `run` reports it.
+    /// - Parameters:
+    ///   - sent: see `secret`: a content that no field can carry is reported as `run` reports it.
+    ///   - meanwhile: see `secret`. Unused unless it is sent.
     mutating func checkText(
         of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form,
-        sent: FieldValueSecret.Form? = nil
+        sent: FieldValueSecret.Form? = nil, _ meanwhile: String = ""
     ) {
         guard readsSecrets else { return }
         do throws(SecretFile.ReadError) {
@@ -288,7 +290,7 @@ struct ConfigurationBuilder {
         } catch {
             switch error {
             case .unfit(let reason) where sent != nil:
-                reportWarning(place, "\(shown): \(path) \(reason)", remedy: "its user is refused until it does")
+                reportWarning(place, "\(shown): \(path) \(reason)", remedy: "\(meanwhile) until it does")
             case .unfit(let reason): reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
             case .empty: reportBlank(path, place, shown)
             case .tooLarge:

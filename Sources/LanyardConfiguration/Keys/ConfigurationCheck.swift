@@ -80,8 +80,7 @@ struct ConfigurationCheck {
         case (.named, .mapping(let entries)):
             return ConfigurationNode(
                 .mapping(named(entries, keys: key.below, shown: shown)), at: node.place)
-        case (.fields, .mapping): return fields(node, shown: shown)
-        case (.secretFields, .mapping): return fields(node, shown: shown, below: key.below)
+        case (.fields, .mapping): return fields(node, keys: key.below, shown: shown)
         case (.parameters, .mapping): return parameters(node, shown: shown)
         case (.values(let wanted), .sequence(let elements)):
             return ConfigurationNode(
@@ -92,7 +91,7 @@ struct ConfigurationCheck {
                         }
                         return scalar(text, element, as: wanted, keywords: [], shown: shown)
                     }), at: node.place)
-        case (.section, _), (.named, _), (.fields, _), (.secretFields, _), (.parameters, _):
+        case (.section, _), (.named, _), (.fields, _), (.parameters, _):
             return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown, below: key.below)
         case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
         case (.value, _):
@@ -143,9 +142,9 @@ struct ConfigurationCheck {
         return entries
     }
 
-    /// - Parameter below: the section of mappings that stand in place of a value; nil: none may.
+    /// - Parameter section: of mappings that stand in place of a value.
     private mutating func fields(
-        _ node: ConfigurationNode, shown: String, below: String? = nil
+        _ node: ConfigurationNode, keys section: String, shown: String
     ) -> ConfigurationNode {
         var entries: [ConfigurationNode.Entry] = []
         var names: [String: String] = [:]
@@ -167,11 +166,11 @@ struct ConfigurationCheck {
                 if !text.isEmpty {
                     entry.value = scalar(text, entry.value, as: .fieldValue, keywords: [], shown: shown)
                 }
-            } else if let below, case .mapping = entry.value.content {
-                entry.value = mapping(entry.value, keys: below, shown: "\(shown).\(entry.key)")
+            } else if case .mapping = entry.value.content {
+                entry.value = mapping(entry.value, keys: section, shown: "\(shown).\(entry.key)")
             } else {
-                let wanted = below == nil ? "a single value" : "a single value or {file: PATH}"
-                entry.value = reportWrongShape(entry.value, wanted, shown: "\(shown).\(entry.key)")
+                entry.value = reportWrongShape(
+                    entry.value, "a single value or {file: PATH}", shown: "\(shown).\(entry.key)")
             }
             entries.append(entry)
         }

@@ -8,10 +8,8 @@ package struct ConfigurationKey: Equatable, Sendable {
         case sections
         /// A mapping from chosen names to mappings. Their keys are below `path.*`.
         case named
-        /// A mapping from field names to field values.
+        /// A mapping from field names to field values, or to mappings `{file: PATH}`. Their keys are below `path.*`.
         case fields
-        /// A mapping from field names to field values, or to mappings `{file: PATH}`.
-        case secretFields
         /// A mapping from names of form fields to values, or to lists of values.
         case parameters
         case value(ConfigurationValue)
@@ -81,7 +79,7 @@ package struct ConfigurationKey: Equatable, Sendable {
     package var below: String {
         switch kind {
         case .sections: path + "[]"
-        case .named, .secretFields: path + ".*"
+        case .named, .fields: path + ".*"
         default: path
         }
     }
@@ -110,8 +108,7 @@ package struct ConfigurationKey: Equatable, Sendable {
             case .section: "mapping"
             case .sections: "list of mappings"
             case .named: "names to mappings"
-            case .fields: "field names to field values"
-            case .secretFields: "field names to field values, or to `{file: PATH}`"
+            case .fields: "field names to field values, or to `{file: PATH}`"
             case .parameters: "names to values, or to lists of values"
             case .value(let value): value.wanted
             case .values(let value): "list: " + value.wanted

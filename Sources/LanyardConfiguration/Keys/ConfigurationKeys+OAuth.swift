@@ -135,7 +135,7 @@ extension ConfigurationKeys {
         .init(
             "identities.*.oauth2.params", .parameters,
             "Further form fields of token calls, such as `audience` or `resource`."),
-        .init("identities.*.oauth2.token_headers", .secretFields, "Further fields of the head of token calls."),
+        .init("identities.*.oauth2.token_headers", .fields, "Further fields of the head of token calls."),
         .init(
             "identities.*.oauth2.token_headers.*.file", .value(.file(.secret)), required: true,
             "The file with the value; read at each call."),

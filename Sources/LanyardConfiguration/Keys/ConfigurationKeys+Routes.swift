@@ -47,7 +47,10 @@ extension ConfigurationKeys {
             "Bytes of a request body held for a replay."),
         .init("routes[].host", .section, or: ["upstream", "client"], "upstream", "Which `Host` the upstream sees."),
         .init("routes[].host.value", .value(.authority), required: true, "This one."),
-        .init("routes[].set_headers", .fields, "Fixed fields for the upstream, in place of a client's own."),
+        .init("routes[].set_headers", .fields, "Fields for the upstream, in place of a client's own."),
+        .init(
+            "routes[].set_headers.*.file", .value(.file(.secret)), required: true,
+            "The file with the value; read again when it changes."),
         .init(
             "routes[].request_id_header", .value(.fieldName), or: ["none"], "none",
             "A client's own id of 1 to 64 letters, digits, `.`, `_` and `-`, else ours, goes upstream in this field."),

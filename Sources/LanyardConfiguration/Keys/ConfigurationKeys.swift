@@ -16,7 +16,7 @@ package enum ConfigurationKeys {
         keys.filter { key in
             switch key.kind {
             case .section, .sections, .named: true
-            case .value, .values, .fields, .secretFields, .parameters: key.isRequired
+            case .value, .values, .fields, .parameters: key.isRequired
             }
         }
     }

@@ -1,5 +1,5 @@
 /// A secret in a file that Lanyard sends in a field as it is written: the token of a `static` identity, such as a key with `|`, `,` or `:`
-/// (RFC 9110 §5.5), and the value of a field of token calls. One rule for `run` and `check`.
+/// (RFC 9110 §5.5), and the value of a field of token calls or of a route's `set_headers`. One rule for `run` and `check`.
 ///
 /// Tokens that identity services issue are b64tokens, by a rule of their own (security.md T8).
 package enum FieldValueSecret {
@@ -11,7 +11,7 @@ package enum FieldValueSecret {
         case line
     }
 
-    /// Bytes of the longest token: the most that a request can carry upstream.
+    /// Bytes of the longest value: the most that a request can carry upstream.
     package static let bytesMax = 32 << 10
 
     /// The value in the content of a file, without what stands around it.
@@ -32,6 +32,9 @@ package enum FieldValueSecret {
         case .line:
             if let finding = value.withBytes({ lineFinding(in: $0) }) {
                 throw .unfit("\(finding): it does not hold the value of a field: one line of visible ASCII")
+            }
+            guard value.count <= bytesMax else {
+                throw .unfit("is larger than 32 KiB; the value of a field has at most that many bytes")
             }
         }
         return value

@@ -17,11 +17,13 @@ package final class Shard: @unchecked Sendable {
     ///   - configuration: served from the first request on.
     ///   - capabilities: one for each listener.
     ///   - listenerTLS: one for each listener.
+    ///   - fieldSecrets: as the files of routes' `set_headers` were read, by path; one that cannot be used is left out.
     ///   - accessLines: where one line for each request goes; nil: none is written.
     package init(
         index: Int, loop: EventLoop, context: ExchangeContext, configuration: ServedConfiguration,
         source: any TokenSource, capabilities: [Secret?] = [],
-        listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, evictionLog: EvictionLog, log: Logger
+        listenerTLS: [TLSServerContext?] = [], fieldSecrets: [String: Secret] = [:], accessLines: AccessLines? = nil,
+        evictionLog: EvictionLog, log: Logger
     ) {
         self.index = index
         core = ShardCore(
@@ -31,7 +33,7 @@ package final class Shard: @unchecked Sendable {
         clients = Clients(core, configuration, capabilities: capabilities, listenerTLS: listenerTLS)
         idleConnections = IdleConnections(on: loop, log: evictionLog)
         retired = RetiredRoutes(loop: loop)
-        core.served = makeRoutes(configuration, keeping: nil)
+        core.served = makeRoutes(configuration, fieldSecrets, keeping: nil)
         idleConnections.setMax(idleConnectionsMax)
     }
 
@@ -67,8 +69,12 @@ package final class Shard: @unchecked Sendable {
 
     /// A configuration with this shard's pools and counters. Those of routes that stay are kept. From any thread.
     ///
-    /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
-    func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
+    /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name. A file of `set_headers` keeps its value.
+    ///
+    /// - Parameter fieldSecrets: as the other files of `set_headers` were read.
+    func makeRoutes(
+        _ configuration: ServedConfiguration, _ fieldSecrets: [String: Secret], keeping former: ShardRoutes?
+    ) -> ShardRoutes {
         let context = core.context
         let formerCounters = Dictionary((former?.counters ?? []).map { ($0.name, $0) }) { first, _ in first }
         var knownPools = Dictionary((former?.distinctPools ?? []).map { (ObjectIdentifier($0.target), $0) }) {
@@ -91,7 +97,12 @@ package final class Shard: @unchecked Sendable {
             if known == nil { knownPools[ObjectIdentifier(target)] = pool }
             pools.append(pool)
         }
-        return ShardRoutes(configuration, pools: pools, counters: counters)
+        let fieldValues = configuration.fieldFiles.map { path in
+            (path, former?.fieldValues[path] ?? FieldValue(fieldSecrets[path]))
+        }
+        return ShardRoutes(
+            configuration, pools: pools, counters: counters,
+            fieldValues: Dictionary(uniqueKeysWithValues: fieldValues))
     }
 
     private var idleConnectionsMax: Int {
@@ -112,6 +123,14 @@ package final class Shard: @unchecked Sendable {
         for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
         for user in routes.configuration.usersOfBrokers { tokens.add(user) }
         clients.endSessions()
+    }
+
+    /// A file of `set_headers` holds this from now on. From the next request on; one that waits is sent with it, too.
+    ///
+    /// - Parameter secret: nil: the file cannot be used.
+    func setFieldValue(_ secret: Secret?, ofFile path: String) {
+        loop.assertIsCurrent()
+        served.fieldValues[path]?.replace(secret)
     }
 
     // MARK: Publications of the session path

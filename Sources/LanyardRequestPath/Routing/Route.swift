@@ -9,11 +9,13 @@ package final class Route: Sendable {
         var methods: [[UInt8]]
     }
 
-    /// A fixed field as a complete line.
+    /// A field of `set_headers`.
     package struct FixedField: Sendable {
         package let name: [UInt8]
-        /// The whole field.
+        /// The whole field, or what is before a value that a file holds.
         let start: FieldStart
+        /// The place of that value among those of a shard's route; nil: no file holds it.
+        let filePlace: Int?
     }
 
     package let settings: RouteSettings
@@ -80,9 +82,7 @@ package final class Route: Sendable {
         hosts = settings.hosts.compactMap { CanonicalHost($0).map { Array($0.bracketed.utf8) } }
         methods = settings.methods.map { Array($0.utf8) }
         (deniedPrefixes, denials) = Self.compile(settings.deny)
-        fixedFields = settings.setHeaders.map {
-            FixedField(name: Array($0.name.utf8), start: FieldStart($0.name, $0.value))
-        }
+        fixedFields = Self.compile(settings.setHeaders)
         bearerField = BearerField(settings)
         requestIDName = settings.requestIDHeader.map { Array($0.utf8) }
         upgrades = settings.upgrades.map { Array($0.utf8) }
@@ -146,6 +146,20 @@ package final class Route: Sendable {
             return denied.count > end && denied[end] == UInt8(ascii: "/")
                 && denied.prefix(end).elementsEqual(path[run: 0..<end])
                 && (entry.methods.isEmpty || entry.methods.contains { $0.utf8.elementsEqual(method) })
+        }
+    }
+
+    private static func compile(_ fields: [RouteSettings.Field]) -> [FixedField] {
+        var fileCount = 0
+        return fields.map { field in
+            let name = Array(field.name.utf8)
+            switch field.value {
+            case .text(let text):
+                return FixedField(name: name, start: FieldStart(field.name, text), filePlace: nil)
+            case .file:
+                defer { fileCount += 1 }
+                return FixedField(name: name, start: FieldStart(field.name, ""), filePlace: fileCount)
+            }
         }
     }
 

@@ -1,3 +1,4 @@
+import CNGHTTP2
 import LanyardSettings
 import TestSupport
 import Testing
@@ -105,6 +106,70 @@ import Testing
         #expect(listing.start == "\(start[0]) \(start[1]) up.test" && lines[1] == "Host: up.test")
         #expect(listing.fields == Array(lines.dropFirst(2)) && listing.isComplete)
         #expect(listing.fields.contains("Authorization: Bearer token") && listing.fields.contains("X-Fixed: one: two"))
+    }
+
+    /// The value of a field that a file holds.
+    private static let secret = "key-of-the-upstream 1"
+
+    /// What is written for a request with fields of its own, on a route with one field in a file between two texts.
+    private func write(_ out: inout some HeadSink & ~Copyable) throws {
+        var settings = RouteSettings(name: "r")
+        settings.setHeaders = [
+            .init(name: "X-First", value: "one"), .init(name: "X-Api-Key", file: "/run/key"),
+            .init(name: "X-Last", value: ""), .init(name: "X-Other-Key", file: "/run/other"),
+        ]
+        let values = [FieldValue(Tokens.secret(Self.secret)), FieldValue(Tokens.secret("other"))]
+        let token = AccessToken(
+            user: UserIndex(0), generation: 1, token: Tokens.secret("token"), waitsFrom: .never, usableUntil: .never,
+            renewal: .possible(from: .past))
+        let text =
+            "GET / HTTP/1.1\r\nHost: a\r\nx-API-key: mine\r\nX_Api_Key: mine\r\nX-Open: 1\r\nX-Last: mine\r\n\r\n"
+        let table = FieldTable(capacity: 20)
+        try Array(text.utf8).withUnsafeBufferPointer { bytes in
+            var reader = RequestReader()
+            let head = try #require(try reader.read(bytes, into: table, limits: RequestReading.limits))
+            let writer = RequestHeadWriter(
+                bytes: bytes, head: head, lines: table.all,
+                target: try RequestTarget.parse(bytes[run: head.target], method: head.kind), isClientTLS: false)
+            _ = writer.write(
+                into: &out, on: Route(settings, index: 0, user: nil), in: context, token: token,
+                authority: Array("up.test".utf8), requestID: RequestID(7), upgrade: nil, peer: nil, values: values)
+        }
+    }
+
+    @Test("the value of a field's file stands in place of a client's own, among the other fields of the route")
+    func fileFields() throws {
+        var out = HeadWriter()
+        try write(&out)
+        let text = String(decoding: out.bytes, as: UTF8.self)
+        let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
+        #expect(
+            lines == [
+                "GET / HTTP/1.1", "Host: up.test", "X-Open: 1", "Via: 1.1 lanyard-1", "X-First: one",
+                "X-Api-Key: \(Self.secret)", "X-Last: ", "X-Other-Key: other", "Authorization: Bearer token", "", "",
+            ])
+    }
+
+    @Test("in HTTP/2 the fields of the route, those of files included, and the bearer field are never indexed")
+    func neverIndexed() throws {
+        var fields = HTTP2FieldWriter()
+        try write(&fields)
+        let written = fields.withFields { list in
+            list.map { field in
+                let text = { (start: UnsafeMutablePointer<UInt8>?, count: Int) in
+                    String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+                }
+                let isNeverIndexed = UInt32(field.flags) & NGHTTP2_NV_FLAG_NO_INDEX.rawValue != 0
+                return
+                    "\(isNeverIndexed ? "never " : "")\(text(field.name, field.namelen)): \(text(field.value, field.valuelen))"
+            }
+        }
+        #expect(
+            written == [
+                ":method: GET", ":scheme: http", ":path: /", ":authority: up.test", "x-open: 1", "via: 1.1 lanyard-1",
+                "never x-first: one", "never x-api-key: \(Self.secret)", "never x-last: ", "never x-other-key: other",
+                "never authorization: Bearer token",
+            ])
     }
 
     @Test("a problem has the same fields in another form", arguments: [false, true])

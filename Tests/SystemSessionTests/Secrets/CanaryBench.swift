@@ -36,7 +36,7 @@ final class CanaryBench: Sendable {
         let marked = Guarded<[(name: String, secret: String)]>([])
         let files = [
             "password", "key", "capability", "admin-token", "robot", "google", "facebook", "client", "oauth-password",
-            "oauth-refresh", "subject",
+            "oauth-refresh", "subject", "field",
         ]
         for name in files {
             try folder.write(name, mark(name, in: marked))
@@ -121,13 +121,13 @@ final class CanaryBench: Sendable {
           - {name: robot, match: {path: /as/robot}, user: robot, upstream: "http://\(upstream)"}
           - {name: pam, match: {path: /as/pam}, user: pam, token: {audience: orders}, upstream: "http://\(upstream)"}
           - {name: fay, match: {path: /as/fay}, user: fay, upstream: "http://\(upstream)"}
-          - {name: all, upstream: "http://\(upstream)"}
+          - {name: all, upstream: "http://\(upstream)", set_headers: {X-Service-Key: {file: field}}}
 
         """
     }
 
     private static func respond(_ request: RawMessage) -> RawResponse {
-        let token = request["Authorization"] ?? "none"
+        let token = [request["Authorization"], request["X-Service-Key"]].compactMap(\.self).joined(separator: " ")
         switch request.target.split(separator: "?").first ?? "" {
         case "/refuse":
             let challenge = "Bearer error=\"invalid_token\", error_description=\"\(token)\""

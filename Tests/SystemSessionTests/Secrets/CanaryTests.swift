@@ -29,7 +29,7 @@ import Testing
             "session.login.succeeded", "session.credential.refused", "session.refresh.succeeded",
             "session.refresh.forced",
             "session.refresh.failed", "session.token.changed", "request.refused", "request.replayed", "access",
-            "admin.call", "admin.refused", "store.opened", "shutdown.finished",
+            "admin.call", "admin.refused", "store.opened", "shutdown.finished", "upstream.field_file.failed",
         ] {
             #expect(bench.process.log.contains(event), "\(event) did not happen")
         }
@@ -237,7 +237,7 @@ import Testing
 
     /// Secret files that change, and one that becomes unusable.
     private func changedFiles(_ bench: CanaryBench) async throws {
-        for name in ["robot", "capability", "password", "google"] {
+        for name in ["robot", "capability", "password", "google", "field"] {
             try bench.folder.write(name, bench.mark("a new " + name))
         }
         try await bench.clock.pass(until: "the new token is read", grain: .milliseconds(500)) {
@@ -247,8 +247,14 @@ import Testing
             bench.process.lines.filter { $0.text.contains("session.login.started") && $0.text.contains("gus") }.count
                 >= 2
         }
+        try await bench.ask("/refuse?with-the-new-field")
         try bench.folder.write("robot", "two words " + bench.mark("an unusable token"))
+        try bench.folder.write("field", "two\nlines " + bench.mark("an unusable field"))
+        try await bench.clock.pass(until: "the field is refused", grain: .milliseconds(500)) {
+            bench.process.log.contains("upstream.field_file.failed")
+        }
         try await bench.ask("/as/robot")
+        try await bench.ask("/ok")
         try await bench.call("GET", "/status")
     }
 

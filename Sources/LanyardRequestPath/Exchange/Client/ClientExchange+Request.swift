@@ -65,6 +65,7 @@ extension ClientExchange {
         waits.writeTimeout = shardRoute._withUnsafeGuaranteedRef { $0.timeouts.write }
         let active = ActiveExchange(shardRoute, user: user)
         state = .forwarding(active)
+        if active.lacksFieldValue { return refuse(active.shardRoute.missingFieldValue()) }
         acquireToken(for: active)
     }
 

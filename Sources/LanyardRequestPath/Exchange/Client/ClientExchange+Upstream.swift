@@ -191,6 +191,11 @@ extension ClientExchange {
             giveBack(lease)
             return refuse(.grpcNeedsHTTP2)
         }
+        // A file may have become unusable while the request has waited.
+        if active.lacksFieldValue {
+            giveBack(lease)
+            return refuse(active.shardRoute.missingFieldValue())
+        }
         if lease.isStream { input.awaitStreamEnd() }
         lease.begin(by: self)
         let connection = lease.connection
@@ -223,12 +228,12 @@ extension ClientExchange {
                 heads.fields.isNeverIndexed = input.head.traits.contains(.neverIndexed)
                 return writer.write(
                     into: &heads.fields, on: served.route, in: heads, token: token, authority: served.authority,
-                    requestID: id, upgrade: nil, peer: peer)
+                    requestID: id, upgrade: nil, peer: peer, values: served.fieldValues)
             }
             heads.out.clear()
             return writer.write(
                 into: &heads.out, on: served.route, in: heads, token: token, authority: served.authority,
-                requestID: id, upgrade: input.isUpgrade ? input.upgrade : nil, peer: peer)
+                requestID: id, upgrade: input.isUpgrade ? input.upgrade : nil, peer: peer, values: served.fieldValues)
         }
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.

@@ -138,6 +138,8 @@ struct ActiveExchange {
     @inline(__always) func connectionAccount(_ token: AccessToken) -> AccountNumber {
         reference._withUnsafeGuaranteedRef { $0.sharesConnections ? .unknown : token.account }
     }
+    /// A file of the route's `set_headers` cannot be used now, so that the request cannot be sent.
+    @inline(__always) var lacksFieldValue: Bool { reference._withUnsafeGuaranteedRef { $0.lacksFieldValue } }
     @inline(__always) var route: Route { reference._withUnsafeGuaranteedRef { $0.route } }
     @inline(__always) var pool: UpstreamPool { reference._withUnsafeGuaranteedRef { $0.pool } }
     @inline(__always) var timeouts: UpstreamSettings.Timeouts { reference._withUnsafeGuaranteedRef { $0.timeouts } }

@@ -19,11 +19,12 @@ package struct RequestHeadWriter: ~Copyable {
     ///   - requestID: Lanyard's own id, if the route sends one and the client has none.
     ///   - upgrade: the protocol of an upgrade; nil: an ordinary request.
     ///   - peer: the client's address, for `forwarded: append`; else nil.
+    ///   - values: of the route's fields whose values files hold, in their order. Each has one.
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
         into out: inout some HeadSink & ~Copyable, on route: Route, in context: HeadContext, token: AccessToken,
-        authority: [UInt8], requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
+        authority: [UInt8], requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?, values: [FieldValue] = []
     ) -> Bool {
         writeStart(&out, authority, on: route)
         let clientSentOwn = writeFields(&out, authority, on: route, in: context, appendsPeer: peer != nil)
@@ -33,6 +34,7 @@ package struct RequestHeadWriter: ~Copyable {
         if let peer { peer.write(into: &out) }
         for field in route.fixedFields {
             out.beginField(field.start)
+            if let place = field.filePlace, let secret = values[place].secret { out.write(secret) }
             out.endField()
         }
         if let name = route.requestIDName {

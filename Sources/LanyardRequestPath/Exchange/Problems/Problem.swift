@@ -221,6 +221,14 @@ package struct Problem: Equatable, Sendable {
         refusedCredential("There is no access token for \(message).", user, action)
     }
 
+    /// A field of the route's `set_headers` has no value: its file cannot be used. The log has the path and the reason.
+    static func missingFieldValue(_ field: String, route: String) -> Problem {
+        unavailable(
+            "credential-refused", "Credential refused",
+            "The file of \(field) in set_headers of the route \(route) cannot be used: see the event "
+                + "upstream.field_file.failed in the log, and correct the file.", action: .operator)
+    }
+
     /// The identity service responds, and a repeat of the request does not help before an operator has acted.
     ///
     /// - Parameter message: what is wrong with its tokens; no secret.

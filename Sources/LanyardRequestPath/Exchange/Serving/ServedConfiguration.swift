@@ -59,6 +59,9 @@ package final class ServedConfiguration: Sendable {
     /// The users whose tokens brokers hand out.
     package var usersOfBrokers: [UserIndex] { granters.compactMap(\.self).flatMap(\.users) }
 
+    /// The paths of the files of all routes' `set_headers`, each once.
+    var fieldFiles: Set<String> { Set(routeList.flatMap { $0.settings.setHeaders.compactMap(\.file) }) }
+
     /// A route has `close_streams_on`.
     var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
 }
@@ -79,11 +82,18 @@ package final class ShardRoutes: @unchecked Sendable {
     package let counters: [RouteCounters]
     /// By `Route.index`.
     let routes: [ShardRoute]
+    /// The values of fields that files hold, by the paths of the files.
+    let fieldValues: [String: FieldValue]
     /// The user that routes without a user of their own follow; nil: none. It changes while the shard serves this, and
     /// stays for the requests that began with it when a reload replaces it.
     package private(set) var active: UserIndex?
 
-    init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
+    /// - Parameter fieldValues: of each file that `set_headers` of a route names.
+    init(
+        _ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters],
+        fieldValues: [String: FieldValue] = [:]
+    ) {
+        self.fieldValues = fieldValues
         self.configuration = configuration
         self.pools = pools
         var known: Set<ObjectIdentifier> = []
@@ -91,7 +101,7 @@ package final class ShardRoutes: @unchecked Sendable {
             ($0.offset, $0.element)
         }
         self.counters = counters
-        routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1) }
+        routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1, fieldValues) }
     }
 
     /// The active user is another one. On the shard's queue; before the shard has it, on that of who hands it over.
@@ -113,9 +123,15 @@ final class ShardRoute {
     let sharesConnections: Bool
     /// The upstream is reached by TLS.
     let isTLS: Bool
+    /// Of the fields whose values files hold, in their order. Most routes have none.
+    let fieldValues: [FieldValue]
 
-    init(_ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters) {
+    init(
+        _ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters,
+        _ fieldValues: [String: FieldValue]
+    ) {
         route = configuration.routeList[index]
+        self.fieldValues = route.settings.setHeaders.compactMap(\.file).map { fieldValues[$0] ?? FieldValue(nil) }
         self.pool = pool
         self.counters = counters
         breaker = configuration.breakers[index]
@@ -126,6 +142,18 @@ final class ShardRoute {
         sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
     }
+
+    /// A file of `set_headers` cannot be used, so that no request can be sent.
+    @inline(__always) var lacksFieldValue: Bool { !fieldValues.isEmpty && missingPlace() != nil }
+
+    /// The response to a request then.
+    func missingFieldValue() -> Problem {
+        let fields = route.settings.setHeaders.filter { $0.file != nil }
+        return .missingFieldValue(fields[missingPlace() ?? 0].name, route: route.settings.name)
+    }
+
+    @inline(never)
+    private func missingPlace() -> Int? { fieldValues.firstIndex { $0.secret == nil } }
 
     /// As `RouteCounters.countRequest`. Not inlined: what is a constant of `self` is not counted as a reference here.
     @inline(never)
