@@ -80,6 +80,7 @@ package struct ReceivedProblem: Equatable, Sendable {
             "give the right credential; a configured one is in the file that the configuration names; after a repair or a "
                 + "confirmation of the account: repeat the command"
         case "no-such-user": "lanyard users lists the users; lanyard login NAME with a credential adds one"
+        case "no-such-token": "name the audience, the resources and the scopes as token of a route has them"
         case "no-such-identity": "name one that the configuration has below identities"
         case "no-such-login": "begin it again: lanyard login \(user)"
         case "redirect-needed": "log in with the command, which has an address for the browser: lanyard login \(user)"

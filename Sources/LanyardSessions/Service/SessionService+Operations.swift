@@ -13,3 +13,8 @@ extension SessionService: UserOperations {
         }
     }
 }
+
+extension SessionService {
+    func add(_ wait: TokenWait) { subscribers.add(wait) }
+    func remove(_ wait: TokenWait) { subscribers.remove(wait) }
+}
