@@ -65,7 +65,7 @@ extension OperatorResponse {
         let all = known.isEmpty ? "no route asks for any" : "routes ask for: " + known.joined(separator: "; ")
         return problem(
             .noSuchToken, "No such token",
-            "Only access tokens that routes name by token can be had, and none has that audience, these resources and these scopes; \(all).",
+            "Only access tokens that routes name by token can be had, and none has that audience, these resources and scopes; \(all).",
             user: user)
     }
 }

@@ -3,7 +3,8 @@ import LanyardSettings
 
 /// The query of `GET /v1/users/{user}/token`: which of the user's access tokens. Pure.
 enum AdminTokenQuery {
-    private static let form = "the query takes audience= once, resource= for each resource, and scope= once, with spaces between scopes"
+    private static let form =
+        "the query takes audience= once, resource= for each resource, and scope= once, with spaces between scopes"
 
     /// Reads `audience=A&resource=R&scope=S`, in the form of RFC 6749 appendix B: a space is `+` or `%20`.
     ///

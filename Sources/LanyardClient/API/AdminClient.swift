@@ -11,7 +11,10 @@ package struct AdminClient: Sendable {
     ///   - token: for calls over TCP.
     ///   - capability: for a broker whose callers are known by one.
     ///   - limits: of each call.
-    package init(_ address: ListenerSettings.Address, token: Secret?, capability: Secret? = nil, limits: HTTPClient.Limits = .admin) {
+    package init(
+        _ address: ListenerSettings.Address, token: Secret?, capability: Secret? = nil,
+        limits: HTTPClient.Limits = .admin
+    ) {
         client = HTTPClient(address, limits: limits)
         self.token = token
         self.capability = capability

@@ -85,7 +85,8 @@ package enum ExecCredentialVersion: String, Equatable, Sendable, CaseIterable {
         guard let version = ExecCredentialVersion(rawValue: name) else {
             throw InputError(
                 .usage, "KUBERNETES_EXEC_INFO asks for a version that this command does not write",
-                remedy: "set apiVersion below users[].user.exec of the kubeconfig to \(v1.rawValue) or \(v1beta1.rawValue)")
+                remedy:
+                    "set apiVersion below users[].user.exec of the kubeconfig to \(v1.rawValue) or \(v1beta1.rawValue)")
         }
         return version
     }

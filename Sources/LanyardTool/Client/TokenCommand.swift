@@ -16,7 +16,8 @@ struct TokenCommand: ParsableCommand {
             """)
 
     @Argument(
-        help: "The user's name; active is the active user. (default: the active user; of a broker the caller's only one)",
+        help:
+            "The user's name; active is the active user. (default: the active user; of a broker the caller's only one)",
         completion: UserCompletion.kind)
     var user: String?
 

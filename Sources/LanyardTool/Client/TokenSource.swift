@@ -13,7 +13,8 @@ struct BrokerOptions: ParsableArguments {
     var address: String?
 
     @Option(
-        help: ArgumentHelp("The capability by which the broker knows the caller; - is standard input.", valueName: "path"),
+        help: ArgumentHelp(
+            "The capability by which the broker knows the caller; - is standard input.", valueName: "path"),
         completion: .file())
     var capabilityFile: String?
 
