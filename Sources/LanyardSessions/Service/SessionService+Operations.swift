@@ -15,6 +15,13 @@ extension SessionService: UserOperations {
 }
 
 extension SessionService {
-    func add(_ wait: TokenWait) { subscribers.add(wait) }
-    func remove(_ wait: TokenWait) { subscribers.remove(wait) }
+    func add(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        subscribers.add(wait)
+    }
+
+    func remove(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        subscribers.remove(wait)
+    }
 }

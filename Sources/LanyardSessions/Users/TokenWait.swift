@@ -21,10 +21,19 @@ final class TokenWait: @unchecked Sendable {
         self.review = review
     }
 
-    func start() { timer.set(at: end) }
+    func start() {
+        loop.assertIsCurrent()
+        timer.set(at: end)
+    }
 
     /// The next turn looks again: the publication is made in the middle of an event of the session.
-    func handlePublication() { loop.post(review) }
+    func handlePublication() {
+        loop.assertIsCurrent()
+        loop.post(review)
+    }
 
-    func stop() { timer.drop() }
+    func stop() {
+        loop.assertIsCurrent()
+        timer.drop()
+    }
 }

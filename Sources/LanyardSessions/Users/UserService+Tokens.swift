@@ -5,6 +5,7 @@ import LanyardSettings
 /// Operators' calls for access tokens. A call without a token waits as requests do, and is refused for the same reasons.
 extension UserService {
     func showToken(_ callID: UserCallID, _ variant: TokenVariant?, _ runner: SessionRunner) {
+        environment.loop.assertIsCurrent()
         guard let index = runner.coordinator.index(of: variant) else { return refuse(callID, runner) }
         let now = Instant.now
         switch runner.coordinator.issue(index, withOthers: variant == nil, at: now) {
