@@ -92,8 +92,10 @@ import Testing
             (.loginRequired, "login-required", "user", nil), (.loggedOut, "login-required", "operator", nil),
             (.credentialRefused(because: "it said no"), "credential-refused", "operator", nil),
             (.variantRefused(because: "no such audience"), "credential-refused", "operator", nil),
-            (.identityUnreachable(nextAttemptAt: .now + .seconds(9), because: "no route to host"),
-             "identity-unreachable", "nobody", 9),
+            (
+                .identityUnreachable(nextAttemptAt: .now + .seconds(9), because: "no route to host"),
+                "identity-unreachable", "nobody", 9
+            ),
         ] as [(AccessToken.Refusal, String, String, Int?)])
     func noToken(_ refusal: AccessToken.Refusal, _ name: String, _ action: String, _ retryAfter: Int?) async throws {
         let server = try AdminServer(exposesTokens: true)

@@ -54,7 +54,8 @@ import Testing
     @Test("KUBERNETES_EXEC_INFO decides the version; another one is an error that names those that are written")
     func execInfo() throws {
         #expect(try ExecCredentialVersion.asked(nil) == .v1)
-        let info = #"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1","spec":{"interactive":true}}"#
+        let info =
+            #"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1","spec":{"interactive":true}}"#
         #expect(try ExecCredentialVersion.asked(info) == .v1beta1)
         #expect(try ExecCredentialVersion.asked(info.replacing("v1beta1", with: "v1")) == .v1)
         for (text, part) in [
@@ -74,7 +75,8 @@ import Testing
             try Self.text(.gitCredential(username: asked.shownUsername), Self.hour)
                 == "username=oauth2\npassword=ey.a/b\npassword_expiry_utc=1795438800\n")
         let named = try GitCredentialRequest(
-            Tokens.secret("capability[]=authtype\r\nprotocol=https\r\nusername=x=y\r\nwwwauth[]=Basic\r\n\r\nusername=z"))
+            Tokens.secret(
+                "capability[]=authtype\r\nprotocol=https\r\nusername=x=y\r\nwwwauth[]=Basic\r\n\r\nusername=z"))
         #expect(
             try Self.text(.gitCredential(username: named.shownUsername), Self.endless)
                 == "username=x=y\npassword=a\"b\\c\n")
@@ -109,7 +111,8 @@ import Testing
         query.audience = "https://a.example/?x=1&y"
         query.resources = ["urn:a", "urn:b"]
         query.scopes = ["read", "write+more"]
-        let rest = "audience=https%3a%2f%2fa.example%2f%3fx%3d1%26y&resource=urn%3aa&resource=urn%3ab&scope=read%20write%2bmore"
+        let rest =
+            "audience=https%3a%2f%2fa.example%2f%3fx%3d1%26y&resource=urn%3aa&resource=urn%3ab&scope=read%20write%2bmore"
         #expect(query.brokerPath == "/v1/token?user=bob&" + rest)
         #expect(query.adminPath(of: "bob") == "/v1/users/bob/token?" + rest)
     }

@@ -12,7 +12,9 @@ import Testing
     private static let stock = TokenVariant(resources: ["https://stock.example"])
 
     /// What `issue` says, in words: tokens with those beside them, `awaited`, or the refusal.
-    private static func issue(_ driver: CoordinatorDriver, _ variant: TokenVariant? = nil, at now: Instant? = nil) -> String {
+    private static func issue(_ driver: CoordinatorDriver, _ variant: TokenVariant? = nil, at now: Instant? = nil)
+        -> String
+    {
         guard let index = driver.coordinator.index(of: variant) else { return "unknown" }
         switch driver.coordinator.issue(index, withOthers: variant == nil, at: now ?? driver.now) {
         case .token(let tokens):
@@ -32,7 +34,9 @@ import Testing
         return driver
     }
 
-    @Test("by its variant, or the session's own with all others; a refresh token never; one that no route names is unknown")
+    @Test(
+        "by its variant, or the session's own with all others; a refresh token never; one that no route names is unknown"
+    )
     func variants() throws {
         let driver = try Self.fetched()
         #expect(Self.issue(driver) == "plain, for orders, for stock")
@@ -43,7 +47,8 @@ import Testing
 
     @Test("a token that the session has in place of the plain one is found by its variant, too")
     func standIn() throws {
-        let driver = CoordinatorDriver(login: .clientCredentials, rotation: .auto, variants: [Self.stock], standIn: Self.orders)
+        let driver = CoordinatorDriver(
+            login: .clientCredentials, rotation: .auto, variants: [Self.stock], standIn: Self.orders)
         driver.begin()
         try driver.grant(token: "for orders")
         #expect(Self.issue(driver) == "for orders" && Self.issue(driver, Self.orders) == "for orders")

@@ -219,7 +219,8 @@ extension OperatorResponse {
                 "Another login of this user, a link or the deletion of its account is in progress; wait for its end.",
                 user: user)
         case .noCredential:
-            problem(.invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.", user: user)
+            problem(
+                .invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.", user: user)
         case .identity(let error): problem(error, user: user, canLogIn: session?.canLogIn ?? false)
         case .stopping:
             problem(

@@ -92,7 +92,8 @@ import Testing
         let broker = try RawServer(at: .unix(folder.file("broker.sock"))) { _ in ScriptedAdmin.json(Self.response) }
         let file = try folder.write("capability", "capability-of-32-characters-or-more\n")
         let run = try await CommandRun([
-            "token", "--audience", "orders", "--broker", "unix:\(folder.file("broker.sock"))", "--capability-file", file,
+            "token", "--audience", "orders", "--broker", "unix:\(folder.file("broker.sock"))", "--capability-file",
+            file,
         ])
         #expect(run.exit == .code(0) && run.output == Self.token + "\n", "\(run.errors)")
         let request = try #require(broker.requests.first)
@@ -127,7 +128,8 @@ import Testing
     func adminProblems() async throws {
         let more = #","user":"alice","retryable":true"#
         let admin = try ScriptedAdmin([
-            "GET /v1/users/alice/token": ScriptedAdmin.problem(503, "identity-unreachable", "Title", "Detail.", more: more)
+            "GET /v1/users/alice/token": ScriptedAdmin.problem(
+                503, "identity-unreachable", "Title", "Detail.", more: more)
         ])
         #expect(try await CommandRun(["token"] + admin.flags).exit == .code(75))
     }
@@ -148,7 +150,8 @@ import Testing
         arguments: [
             ["--broker", "https://broker.example"], ["--broker", "http://broker.example:7410"], ["--broker", "broker"],
             ["--broker", "http://127.0.0.1:0"], ["--broker", "http://127.0.0.1:7410/v1"],
-            ["--broker", "unix:/x", "--admin", "unix:/y"], ["--capability-file", "/x"], ["--header", "--exec-credential"],
+            ["--broker", "unix:/x", "--admin", "unix:/y"], ["--capability-file", "/x"],
+            ["--header", "--exec-credential"],
             ["--json", "--header"], ["--watch", "--git-credential", "get"], ["--audience", ""], ["a b"],
         ])
     func usage(_ arguments: [String]) async throws {
@@ -167,7 +170,8 @@ import Testing
             default: ScriptedAdmin.json(#"{"access_token":"two","expires_in":60}"#)
             }
         }
-        let command = try ServerProcess("lanyard", ["token", "--watch", "--header", "--broker", "http://\(broker.endpoint)"])
+        let command = try ServerProcess(
+            "lanyard", ["token", "--watch", "--header", "--broker", "http://\(broker.endpoint)"])
         try await eventually("both tokens are printed") {
             command.output == "Authorization: Bearer one\nAuthorization: Bearer two\n"
         }

@@ -25,7 +25,8 @@ import Testing
                 let audience = fields.first { $0.hasPrefix("audience=") }?.dropFirst("audience=".count) ?? "plain"
                 return .response(
                     fields: [("Content-Type", "application/json")],
-                    body: #"{"access_token":"access-canary-\#(audience)","token_type":"Bearer","expires_in":\#(seconds),"#
+                    body:
+                        #"{"access_token":"access-canary-\#(audience)","token_type":"Bearer","expires_in":\#(seconds),"#
                         + #""refresh_token":"\#(TokenCallTests.refreshToken)"}"#)
             }
             try folder.write("password", "p")
