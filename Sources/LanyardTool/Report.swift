@@ -92,8 +92,26 @@ enum Report {
         return true
     }
 
-    private static func output(_ bytes: Secret) {
+    /// Writes bytes to standard output as they are.
+    static func output(_ bytes: Secret) {
         note(bytes.withBytes { write($0, to: STDOUT_FILENO) }, in: outputFailure)
+    }
+
+    /// The reader of standard output is gone.
+    static var isOutputClosed: Bool { waitForClosedOutput(.zero) }
+
+    /// Blocks for so long, or until the reader of the pipe or socket that standard output is has gone.
+    ///
+    /// - Returns: true: it has gone.
+    static func waitForClosedOutput(_ time: Duration) -> Bool {
+        let end = ContinuousClock.now + time
+        while true {
+            var entry = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
+            let left = max(end - ContinuousClock.now, .zero).components
+            let milliseconds = left.seconds * 1000 + (left.attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+            if poll(&entry, 1, CInt(clamping: milliseconds)) > 0 { return true }
+            if ContinuousClock.now >= end { return false }
+        }
     }
 
     /// Writes lines with escape sequences of Lanyard's own to the terminal that standard output is.

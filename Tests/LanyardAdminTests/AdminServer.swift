@@ -176,7 +176,7 @@ final class PlayedUsers: UserOperations {
             case .link(let name, let credential): "link \(name) by \(words(credential))"
             case .deleteAccount(let name): "delete the account of \(name)"
             case .customData(let name): "custom data of \(name)"
-            case .accessToken(let name): "token of \(name)"
+            case .accessToken(let name, let variant): "token of \(name)" + (variant.map { " for \($0.text)" } ?? "")
             case .manageAccount(let identity, let call): "\(words(call)) at \(identity)"
             }
         asked.withLock { $0.append(words) }

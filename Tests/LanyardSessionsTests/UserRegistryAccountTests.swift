@@ -25,7 +25,8 @@ import Testing
             _ = driver.endsChange(driver.latest)
         }
         #expect(driver.ask(.accessToken("robot")) == ["call robot"])
-        #expect(driver.ask(.accessToken("carol")) == ["fault notLoggedIn"])
+        #expect(driver.ask(.accessToken("carol", TokenVariant(audience: "orders"))) == ["call carol"])
+        #expect(driver.ask(.accessToken("nobody")) == ["fault noSuchUser"])
         let call = EmailPasswordCall.sendResetEmail(email: "a@x")
         #expect(driver.ask(.manageAccount(identity: "demo", call)) == ["manage at demo"])
         #expect(driver.ask(.manageAccount(identity: "fixed", call)) == ["fault notSupported"])

@@ -50,7 +50,7 @@ enum SizeExceptions {
         "LanyardRequestPath/Streams/ByteStream.swift": 443,
         "LanyardRequestPath/TLS/TLSSession.swift": 481,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,
-        "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 453,
+        "LanyardSessions/Coordination/SessionCoordinator+Variants.swift": 445,
         "LanyardSessions/Coordination/SessionCoordinator.swift": 477,
         "LanyardSessions/Service/SessionRunner.swift": 656,
         "LanyardSessions/Service/SessionService.swift": 610,

@@ -1,4 +1,5 @@
 import LanyardRequestPath
+import LanyardSettings
 
 /// An operation of the admin API, read from method and path (architecture-control.md 7.4).
 package enum AdminCall: Equatable, Sendable {
@@ -25,7 +26,8 @@ package enum AdminCall: Equatable, Sendable {
     case link(String)
     case deleteAccount(String)
     case customData(String)
-    case token(String)
+    /// nil: the session's own access token, with those of all variants.
+    case token(String, TokenVariant? = nil)
     case account(String, AdminAccountCall)
     case emailPassword(identity: String, EmailPasswordVerb)
 
@@ -87,7 +89,7 @@ package enum AdminCall: Equatable, Sendable {
     var userName: String? {
         switch self {
         case .user(let name), .logIn(let name), .activate(let name), .refresh(let name), .logOut(let name),
-            .remove(let name), .link(let name), .deleteAccount(let name), .customData(let name), .token(let name),
+            .remove(let name), .link(let name), .deleteAccount(let name), .customData(let name), .token(let name, _),
             .account(let name, _), .loginResult(let name, _), .cancelLogin(let name, _), .completeLogin(let name, _):
             name
         case .openAPI, .status, .users, .addUser, .shutdown, .reload, .logLevel, .setLogLevel, .log, .emailPassword:
@@ -129,6 +131,7 @@ package enum AdminCall: Equatable, Sendable {
             switch call {
             case .status: return .call(.status(try AdminPage(query: query, hasRoutes: true)))
             case .users: return .call(.users(try AdminPage(query: query, hasRoutes: false)))
+            case .token(let name, _): return .call(.token(name, try AdminTokenQuery.read(query)))
             case .remove(let name):
                 return query.elementsEqual("account=delete".utf8) ? .call(.deleteAccount(name)) : .accountQueryInvalid
             default: return .queryNotTaken

@@ -96,6 +96,12 @@ enum AdminDocument {
                 ("after_route", "The last route of the page before.", "NamePart"),
                 ("route", "Routes whose names contain this.", "NamePart"),
             ]
+        case .token:
+            [
+                ("audience", "Of a token that a route names.", "TokenText"),
+                ("resource", "The same; the parameter is repeated for each resource.", "TokenText"),
+                ("scope", "The same; scopes with spaces between them.", "TokenText"),
+            ]
         default: []
         }
     }
@@ -128,8 +134,8 @@ enum AdminDocument {
     /// One response for each status, with the types that it may have.
     private static func writeProblems(of route: AdminRoute, into json: inout JSONWriter) {
         let problems = AdminProblem.allCases.filter { $0.concerns(route) }
-        for status in Set(problems.flatMap(\.statuses)).sorted() {
-            let types = problems.filter { $0.statuses.contains(status) }
+        for status in Set(problems.flatMap { $0.statuses(of: route) }).sorted() {
+            let types = problems.filter { $0.statuses(of: route).contains(status) }
             json.key(status)
             json.beginObject()
             json.member("description", types.map(\.rawValue).joined(separator: ", "))

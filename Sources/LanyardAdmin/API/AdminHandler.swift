@@ -27,12 +27,14 @@ final class AdminHandler: Sendable {
     private let pages = DispatchQueue(label: "lanyard.admin.pages")
     /// Writes whatever the level of the log is, which a call can set.
     private let auditLog: Logger
+    private let log: Logger
     private let browserLogins: BrowserLoginRegistry
 
     init(_ sources: Sources, log: Logger) {
         self.sources = sources
         browserLogins = BrowserLoginRegistry(sources.browserLogins, users: sources.users, log: log)
         auditLog = log.forAudit
+        self.log = log
     }
 
     /// - Parameter reply: called exactly once, during this call or later on any queue.
@@ -108,9 +110,9 @@ final class AdminHandler: Sendable {
         case .remove(let name): end(.remove(name), name, call, peer, reply)
         case .deleteAccount(let name): end(.deleteAccount(name), name, call, peer, reply)
         case .customData(let name): performUserCall(.customData(name), name, call, peer, reply)
-        case .token(let name):
+        case .token(let name, let variant):
             guard sources.exposesTokens else { return finish(.tokenNotExposed, call, name, peer, reply) }
-            performUserCall(.accessToken(name), name, call, peer, reply)
+            performUserCall(.accessToken(name, variant), name, call, peer, reply)
         case .shutdown:
             // The response leaves with the listener's next turn: the stop has begun by then, and cannot end before the response is queued.
             finish(AdminResponses.stopping(), call, nil, peer, reply)
@@ -177,6 +179,7 @@ final class AdminHandler: Sendable {
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         sources.users.perform(userCall) { [self] result in
+            if case .success(.accessTokens(let tokens)) = result { logIssue(tokens, call) }
             finish(response(result, name, call), call, Self.userName(of: result) ?? name, peer, reply)
         }
     }
@@ -201,7 +204,7 @@ final class AdminHandler: Sendable {
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
         case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
         case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)
-        case .success(.accessTokens(let tokens)): AdminResponses.accessTokens(tokens)
+        case .success(.accessTokens(let tokens)): AdminResponses.accessTokens(tokens, user: name ?? "")
         case .failure(let error):
             .problem(error, user: name, session: name.flatMap { sources.users.report.user(named: $0)?.status })
         }
@@ -214,6 +217,21 @@ final class AdminHandler: Sendable {
     ) {
         if call.isAudited { audit(call, user, response.problemName ?? "ok", peer) }
         reply(response)
+    }
+
+    /// An operator sees who holds tokens: one line for each token of the response.
+    private func logIssue(_ tokens: ShownTokens, _ call: AdminCall) {
+        guard case .token(let name, let asked) = call else { return }
+        let all = [(variant: asked, token: tokens.plain)] + tokens.variants.map { ($0.named.variant, $0.token) }
+        for (variant, token) in all {
+            var metadata: Logger.Metadata = ["event": "token.issued", "caller": "admin", "user": .string(name)]
+            if let variant { metadata["token"] = .string(variant.text) }
+            if let audience = variant?.audience { metadata["audience"] = .string(audience) }
+            if let rest = token.rest {
+                metadata["expires_in"] = .stringConvertible(IssuedLifetime.seconds(rest: rest))
+            }
+            log.info("an access token was given out", metadata: metadata)
+        }
     }
 
     private func audit(_ call: AdminCall, _ user: String?, _ result: String, _ peer: PeerCredentials) {

@@ -12,6 +12,7 @@ enum AdminProblem: String, CaseIterable {
     case originNotAllowed = "origin-not-allowed"
     case tokenNotExposed = "token-not-exposed"
     case noSuchUser = "no-such-user"
+    case noSuchToken = "no-such-token"
     case noSuchIdentity = "no-such-identity"
     case noSuchLogin = "no-such-login"
     case noRoute = "no-route"
@@ -47,7 +48,7 @@ enum AdminProblem: String, CaseIterable {
         case .malformedRequest: 400
         case .tokenRequired: 401
         case .callerNotAllowed, .originNotAllowed, .tokenNotExposed: 403
-        case .noSuchUser, .noSuchIdentity, .noSuchLogin, .noRoute: 404
+        case .noSuchUser, .noSuchToken, .noSuchIdentity, .noSuchLogin, .noRoute: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .nameInUse, .accountInUse, .notLoggedIn, .notSupported, .loginInProgress: 409
@@ -66,7 +67,16 @@ enum AdminProblem: String, CaseIterable {
 
     /// The statuses of its responses. `4XX` stands for each status of the identity service that has none of its own here.
     var statuses: [String] {
-        self == .identityError ? ["400", "401", "403", "404", "409", "422", "4XX", "502"] : ["\(status)"]
+        switch self {
+        case .identityError: ["400", "401", "403", "404", "409", "422", "4XX", "502"]
+        case .credentialRefused: ["422", "503"]
+        default: ["\(status)"]
+        }
+    }
+
+    /// The statuses of its responses to a call. One for a token has the status that a request gets in its place.
+    func statuses(of route: AdminRoute) -> [String] {
+        self == .credentialRefused ? [route == .token ? "503" : "\(status)"] : statuses
     }
 
     /// Whether a call of the route may end in it.
@@ -77,10 +87,11 @@ enum AdminProblem: String, CaseIterable {
         case .noSuchIdentity: if case .emailPassword = route { return true } else { return route == .addUser }
         case .redirectNeeded: return route == .logIn
         case .noSuchLogin: return [.loginResult, .cancelLogin, .completeLogin].contains(route)
-        case .tokenNotExposed: return route == .token
+        case .tokenNotExposed, .noSuchToken: return route == .token
         case .nameInUse: return route == .addUser
         case .configurationInvalid, .restartNeeded: return route == .reload
-        case .identityError, .identityUnreachable, .credentialRefused, .accountInUse:
+        case .identityError, .accountInUse: return call.waitsForOthers && route != .reload && route != .token
+        case .identityUnreachable, .credentialRefused:
             return call.waitsForOthers && route != .reload
         case .loginInProgress: return call.waitsForOthers && route != .reload || route == .cancelLogin
         case .notLoggedIn, .notSupported, .loginRequired, .shuttingDown, .storeFailing:
@@ -209,8 +220,7 @@ extension OperatorResponse {
                 user: user)
         case .noCredential:
             problem(
-                .invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.",
-                user: user)
+                .invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.", user: user)
         case .identity(let error): problem(error, user: user, canLogIn: session?.canLogIn ?? false)
         case .stopping:
             problem(
@@ -226,6 +236,8 @@ extension OperatorResponse {
                 .loginRequired, "Login required",
                 "The session has ended with this refresh, and Lanyard cannot begin another by itself: log in; last_error says why.",
                 user: user)
+        case .noToken(let refusal): noToken(refusal, user: user, session: session)
+        case .noSuchToken(let known): noSuchToken(known: known, user: user)
         case .storeFailing:
             problem(
                 .storeFailing, "The store fails",

@@ -138,36 +138,6 @@ enum AdminResponses {
         return response
     }
 
-    static func accessTokens(_ tokens: ShownTokens) -> OperatorResponse {
-        var text = SecretBuffer(capacity: tokens.plain.token.count + 128)
-        text.append("{")
-        write(tokens.plain, into: &text)
-        if !tokens.variants.isEmpty {
-            text.append(",\"tokens\":[")
-            for (place, variant) in tokens.variants.enumerated() {
-                var members = JSONWriter(capacity: 256)
-                members.beginObject()
-                writeMembers(of: variant.named, into: &members)
-                text.append(place == 0 ? "" : ",")
-                text.append(members.text + ",")
-                write(variant.token, into: &text)
-                text.append("}")
-            }
-            text.append("]")
-        }
-        text.append("}")
-        return result(text.seal(), status: 200)
-    }
-
-    private static func write(_ shown: ShownTokens.Token, into text: inout SecretBuffer) {
-        var times = JSONWriter(capacity: 64)
-        write(shown.expiry, into: &times)
-        text.append("\"access_token\":\"")
-        // A bearer token has no character that JSON escapes.
-        shown.token.withBytes { text.append($0) }
-        text.append("\",\"expires_at\":\(times.text)")
-    }
-
     static func stopping() -> OperatorResponse {
         var body = JSONWriter()
         body.beginObject()
@@ -303,7 +273,7 @@ enum AdminResponses {
     }
 
     /// What a variant is.
-    private static func writeMembers(of named: NamedVariant, into body: inout JSONWriter) {
+    static func writeMembers(of named: NamedVariant, into body: inout JSONWriter) {
         body.key("route")
         body.string(named.name)
         body.key("audience")

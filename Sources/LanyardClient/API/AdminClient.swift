@@ -1,29 +1,36 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Calls the admin API of a running Lanyard (architecture-control.md 7.4). Each call has a connection of its own.
+/// Calls the admin API of a running Lanyard (architecture-control.md 7.4), or a broker. Each call has a connection of its own.
 package struct AdminClient: Sendable {
     private let client: HTTPClient
     private let token: Secret?
+    private let capability: Secret?
 
     /// - Parameters:
     ///   - token: for calls over TCP.
+    ///   - capability: for a broker whose callers are known by one.
     ///   - limits: of each call.
-    package init(_ address: ListenerSettings.Address, token: Secret?, limits: HTTPClient.Limits = .admin) {
+    package init(
+        _ address: ListenerSettings.Address, token: Secret?, capability: Secret? = nil,
+        limits: HTTPClient.Limits = .admin
+    ) {
         client = HTTPClient(address, limits: limits)
         self.token = token
+        self.capability = capability
     }
 
-    private init(_ client: HTTPClient, _ token: Secret?) {
+    private init(_ client: HTTPClient, _ token: Secret?, _ capability: Secret?) {
         self.client = client
         self.token = token
+        self.capability = capability
     }
 
     /// The same whose calls end within this time.
     package func limited(to timeout: Duration) -> AdminClient {
         var limits = HTTPClient.Limits.admin
         limits.responseTimeout = timeout
-        return AdminClient(HTTPClient(client.address, limits: limits), token)
+        return AdminClient(HTTPClient(client.address, limits: limits), token, capability)
     }
 
     /// Where it calls.
@@ -37,7 +44,9 @@ package struct AdminClient: Sendable {
     package func call(_ method: String, _ path: String, body: Secret? = nil) throws(AdminCallError) -> HTTPResponse {
         let response: HTTPResponse
         do throws(HTTPClientError) {
-            response = try client.perform(HTTPClient.Request(method, path, token: token, body: body))
+            var request = HTTPClient.Request(method, path, token: token, body: body)
+            request.capability = capability
+            response = try client.perform(request)
         } catch {
             throw .noResponse(error)
         }

@@ -95,6 +95,23 @@ package enum JSONSecret {
 
     /// The text of a member of the top-level object; nil: there is no such string.
     package static func member(_ name: StaticString, of document: Secret) -> Secret? {
+        value(of: name, in: document) { token, bytes in
+            guard case .string(let text) = token else { return nil }
+            return JSONText.secret(text, of: bytes, countMax: bytesMax)
+        }
+    }
+
+    /// The same of a whole number.
+    package static func integer(_ name: StaticString, of document: Secret) -> Int? {
+        value(of: name, in: document) { token, bytes in
+            guard case .number(let range) = token else { return nil }
+            return Int(String(decoding: UnsafeRawBufferPointer(rebasing: bytes[range]), as: UTF8.self))
+        }
+    }
+
+    private static func value<Value>(
+        of name: StaticString, in document: Secret, read: (JSONReader.Token, UnsafeRawBufferPointer) -> Value?
+    ) -> Value? {
         document.withBytes { bytes in
             var reader = JSONReader(bytes)
             do throws(JSONError) {
@@ -104,8 +121,7 @@ package enum JSONSecret {
                         try reader.skipValue()
                         continue
                     }
-                    guard case .string(let value) = try reader.next() else { return nil }
-                    return JSONText.secret(value, of: bytes, countMax: bytesMax)
+                    return read(try reader.next(), bytes)
                 }
                 return nil
             } catch {

@@ -61,6 +61,27 @@ package struct ReceivedProblem: Equatable, Sendable {
     /// EX_NOPERM of sysexits.h for a refused credential, so that scripts can tell a wrong password from all else; 1 for the others.
     package var exitCode: Int32 { name == "credential-refused" ? 77 : 1 }
 
+    /// The same call may succeed later, without an operator.
+    package var isRetryable: Bool { document["retryable"]?.bool == true }
+
+    /// What to do next about a problem of a broker, as a sentence without its period.
+    package var brokerRemedy: String {
+        switch name {
+        case "caller-not-allowed":
+            "add a row for this caller, user and audience to callers of that broker; where a row names capability_file, give "
+                + "--capability-file"
+        case "login-required": knownRemedy ?? "log the user in where that broker runs: lanyard login \(user ?? "NAME")"
+        case "no-such-token": "name the audience, the resources and the scopes as token of a route there has them"
+        case "host-not-allowed": "give --broker the address that the broker is bound to"
+        case "no-route", "method-not-allowed": Self.foreignBrokerRemedy
+        default: remedy
+        }
+    }
+
+    /// For what is no broker.
+    package static let foreignBrokerRemedy =
+        "give --broker the address of a broker that serves token, as brokers of the configuration of that Lanyard has it"
+
     /// What to do next, as a sentence without its period.
     package var remedy: String {
         knownRemedy ?? Self.remedy(name, user: user ?? "NAME", retryAfter: retryAfter) ?? Self.unknownRemedy
@@ -83,6 +104,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         case "no-such-identity": "name one that the configuration has below identities"
         case "no-such-login": "begin it again: lanyard login \(user)"
         case "redirect-needed": "log in with the command, which has an address for the browser: lanyard login \(user)"
+        case "no-such-token": "name the audience, the resources and the scopes as token of a route has them"
         case "name-in-use": "choose another name, or log that user in again: lanyard login \(user)"
         case "account-in-use": "make its user active: lanyard use \(user)"
         case "not-logged-in", "login-required": "log in: lanyard login \(user)"

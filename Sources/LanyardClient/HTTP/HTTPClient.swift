@@ -39,6 +39,8 @@ package struct HTTPClient: Sendable {
         package var path: String
         /// For `Authorization: Bearer`.
         package var token: Secret?
+        /// For `Lanyard-Capability`.
+        package var capability: Secret?
         /// JSON.
         package var body: Secret?
 
@@ -141,6 +143,11 @@ package struct HTTPClient: Sendable {
         if let token = request.token {
             bytes.append("Authorization: Bearer ")
             token.withBytes { bytes.append($0) }
+            bytes.append("\r\n")
+        }
+        if let capability = request.capability {
+            bytes.append("Lanyard-Capability: ")
+            capability.withBytes { bytes.append($0) }
             bytes.append("\r\n")
         }
         if let body = request.body {

@@ -180,14 +180,6 @@ extension SessionCoordinator {
         }
     }
 
-    /// The tokens of variants that a request would carry now.
-    func validVariantTokens(at now: Instant) -> [(named: NamedVariant, token: ShownTokens.Token)] {
-        variants.compactMap { variant in
-            guard let tokens = variant.session.tokens, tokens.isUsable(at: now) else { return nil }
-            return (variant.named, ShownTokens.Token(tokens.access, expiry: tokens.expiry))
-        }
-    }
-
     // MARK: Use
 
     mutating func performDueOfVariants() {

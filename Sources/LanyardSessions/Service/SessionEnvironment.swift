@@ -115,6 +115,9 @@ protocol UserEnvironment: SessionEnvironment, RevocationServices {
     func reportedUser(_ user: UserIndex) -> ReportedUser?
     /// Sets the user that routes without a user of their own follow.
     func activate(_ user: UserIndex?)
+    /// The wait is told of each publication for its index, until `remove`.
+    func add(_ wait: TokenWait)
+    func remove(_ wait: TokenWait)
     /// The account calls of an identity; nil: it has none.
     func accounts(at identity: String) -> (any AccountService)?
 }

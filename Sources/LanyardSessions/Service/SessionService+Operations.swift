@@ -13,3 +13,15 @@ extension SessionService: UserOperations {
         }
     }
 }
+
+extension SessionService {
+    func add(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        subscribers.add(wait)
+    }
+
+    func remove(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        subscribers.remove(wait)
+    }
+}

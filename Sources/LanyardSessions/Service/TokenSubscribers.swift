@@ -7,6 +7,8 @@ final class TokenSubscribers: @unchecked Sendable {
     private let list: [any TokenSubscriber]
     private let loop: EventLoop
     private var heard = HeardRefusals.none
+    /// Operators' calls that wait for a token.
+    private var waits: [UserIndex: [TokenWait]] = [:]
 
     init(_ list: [any TokenSubscriber], on loop: EventLoop) {
         self.list = list
@@ -23,6 +25,20 @@ final class TokenSubscribers: @unchecked Sendable {
     func publish(_ availability: AccessToken.Availability, for user: UserIndex) {
         loop.assertIsCurrent()
         for subscriber in list { subscriber.publish(availability, for: user, heard: heard) }
+        guard !waits.isEmpty else { return }
+        for wait in waits[user] ?? [] { wait.handlePublication() }
+    }
+
+    /// The wait is told of each publication for its index.
+    func add(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        waits[wait.index, default: []].append(wait)
+    }
+
+    func remove(_ wait: TokenWait) {
+        loop.assertIsCurrent()
+        waits[wait.index]?.removeAll { $0 === wait }
+        if waits[wait.index]?.isEmpty == true { waits[wait.index] = nil }
     }
 
     /// The account of `user` from now on.

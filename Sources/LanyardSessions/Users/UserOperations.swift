@@ -38,8 +38,10 @@ package enum UserCall: Sendable {
     case deleteAccount(String)
     /// The custom data that a new access token carries.
     case customData(String)
-    /// The present access token, or a new one if it must not be used any more.
-    case accessToken(String)
+    /// The present access token, or the next one if it is about to end.
+    ///
+    /// - variant: nil: the session's own token, with those of all variants.
+    case accessToken(String, TokenVariant? = nil)
     /// Makes a call about an account with email and password at an identity.
     case manageAccount(identity: String, EmailPasswordCall)
 }
@@ -95,27 +97,38 @@ package enum UserError: Error, Equatable, Sendable {
     case loginRequired
     /// The store cannot be read or written, and only the store knows the user.
     case storeFailing
+    /// There is no access token now.
+    case noToken(AccessToken.Refusal)
+    /// No route asks for an access token with that audience, these resources and scopes; what routes ask for, in words.
+    case noSuchToken(known: [String])
     /// The call about the account was sent and got no usable response: it may have been carried out.
     case serviceOutcomeUnknown(IdentityError)
     /// The account was not deleted, or that is unknown (`unknownOutcome`). The user stays logged in.
     case notDeleted(IdentityError)
 }
 
-/// The valid access tokens of a user, for an operator.
+/// Access tokens of a user, for an operator.
 package struct ShownTokens: Sendable {
     package struct Token: Sendable {
         package var token: Secret
+        /// Of the access token; it grows with each.
+        package var generation: Generation
         /// nil: the token has no end that is known here.
         package var expiry: WallTime?
+        /// For how long it may still be used; nil: it has no end.
+        package var rest: Duration?
 
-        package init(_ token: Secret, expiry: WallTime?) {
+        package init(_ token: Secret, generation: Generation, expiry: WallTime?, rest: Duration?) {
             self.token = token
+            self.generation = generation
             self.expiry = expiry
+            self.rest = rest
         }
     }
 
+    /// The one that was asked for.
     package var plain: Token
-    /// Those of variants that are valid.
+    /// Those of variants that can be given out.
     package var variants: [(named: NamedVariant, token: Token)]
 
     package init(_ plain: Token, variants: [(named: NamedVariant, token: Token)] = []) {

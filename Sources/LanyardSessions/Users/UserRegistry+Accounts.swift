@@ -14,12 +14,6 @@ extension UserRegistry {
         return [.callAccount(callID, user.index)]
     }
 
-    /// The token of a static identity is in its file, so showing it reveals nothing new.
-    func showToken(_ user: RegisteredUser, _ callID: UserCallID) throws(UserError) -> [Action] {
-        guard user.isAuthenticated else { throw .notLoggedIn }
-        return [.callAccount(callID, user.index)]
-    }
-
     mutating func changeAccount(_ user: RegisteredUser, _ callID: UserCallID) throws(UserError) -> [Action] {
         let actions = try callAccount(user, callID)
         guard !hasChangeUnderWay(user.index) else { throw .loginInProgress }

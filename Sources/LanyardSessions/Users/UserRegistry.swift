@@ -272,7 +272,8 @@ package struct UserRegistry: Sendable {
                 }
                 return forget(try known(name), callID)
             case .call(let name, _), .customData(let name): return try callAccount(try known(name), callID)
-            case .accessToken(let name): return try showToken(try known(name), callID)
+            // Of each user, whatever its state and identity: the session says whether there is a token.
+            case .accessToken(let name, _): return [.callAccount(callID, try known(name).index)]
             case .link(let name, _), .deleteAccount(let name):
                 return try changeAccount(try known(name), callID)
             case .manageAccount(let identity, _): return try manageAccount(identity, callID)

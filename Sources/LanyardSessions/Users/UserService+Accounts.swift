@@ -26,7 +26,7 @@ extension UserService {
         guard let call = pendingCalls[callID]?.call, let runner = runner(of: user, for: callID) else {
             return carryOut(registry.handle(.accountChangeEnded(callID)))
         }
-        if case .accessToken = call { return showToken(callID, runner) }
+        if case .accessToken(_, let variant) = call { return showToken(callID, variant, runner) }
         guard case .service(let service) = runner.managedUser.source, let accounts = service.accounts else {
             return end(callID, .failure(.noAccounts))
         }
@@ -58,26 +58,7 @@ extension UserService {
         ).start()
     }
 
-    // MARK: The access token and what it carries
-
-    private func showToken(_ callID: UserCallID, _ runner: SessionRunner) {
-        withUsableToken(of: runner) { [unowned self] result in
-            let variants = runner.coordinator.validVariantTokens(at: .now)
-            later {
-                self.deliver(
-                    callID,
-                    result.map { .accessTokens(ShownTokens(.init($0.access, expiry: $0.expiry), variants: variants)) })
-            }
-        }
-    }
-
-    /// Renews the token first if it must not be used any more.
-    private func withUsableToken(
-        of runner: SessionRunner, _ done: @escaping @Sendable (Result<SessionTokens, UserError>) -> Void
-    ) {
-        if let tokens = runner.coordinator.session.tokens, tokens.isUsable(at: .now) { return done(.success(tokens)) }
-        renew(runner, done)
-    }
+    // MARK: What an access token carries
 
     private func renew(
         _ runner: SessionRunner, _ done: @escaping @Sendable (Result<SessionTokens, UserError>) -> Void

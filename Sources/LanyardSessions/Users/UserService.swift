@@ -20,6 +20,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     unowned let environment: any UserEnvironment
     var registry: UserRegistry
     private(set) var pendingCalls: [UserCallID: PendingCall] = [:]
+    /// Calls that wait for an access token.
+    var tokenWaits: [UserCallID: TokenWait] = [:]
     private var callCount: UInt64 = 0
     /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
@@ -303,6 +305,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     func deliver(_ callID: UserCallID, _ result: Result<UserOutcome, UserError>) {
         environment.loop.assertIsCurrent()
         guard let pendingCall = pendingCalls.removeValue(forKey: callID) else { return }
+        endTokenWait(callID)
         // No runner took the session.
         if let (obtained, identity) = pendingCall.obtained, let token = obtained.grant.refreshToken {
             environment.revocations.enqueue(

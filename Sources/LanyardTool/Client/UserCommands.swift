@@ -96,24 +96,3 @@ struct RemoveCommand: ParsableCommand {
         }
     }
 }
-
-/// `lanyard token`: prints a user's access token, for a program that must have it itself.
-struct TokenCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "token", abstract: "Print the access token of a user.",
-        discussion: """
-            Only if admin.expose_tokens is true. A program that has the token is that user until it expires: send requests through \
-            Lanyard instead where you can.
-            """)
-
-    @OptionGroup var subject: UserOptions
-
-    func run() throws {
-        let (session, name) = try subject.find()
-        let response = try session.call("GET", AdminSession.path(name) + "/token")
-        if subject.output.json { return try session.show(response) }
-        guard let token = JSONSecret.member("access_token", of: response.body), Report.output(credential: token) else {
-            throw session.report(.notAdminAPI(status: response.status))
-        }
-    }
-}
