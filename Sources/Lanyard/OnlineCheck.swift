@@ -154,7 +154,9 @@ package struct OnlineCheck: Sendable {
     private func upstreamAttempts(on loop: EventLoop) -> [Attempt] {
         let resolver = Resolver()
         return configuration.routes.enumerated().map { index, route in
-            let target = UpstreamTarget(route.upstream, resolver: resolver, tls: tls.contexts[index], log: log)
+            let target = UpstreamTarget(
+                route.upstream, resolver: resolver, tls: tls.contexts[index],
+                proxyAuthorization: route.upstream.proxy?.credentialsFile.flatMap { tls.proxies.values[$0] }, log: log)
             target.setLookupTimeout()
             let place = "upstream \(route.route.name) \(route.upstream.url)"
             let (version, isVerified) = (route.upstream.httpVersion, !route.skipsVerification)

@@ -118,6 +118,7 @@ extension RequestPath.Settings {
             upstreamTLS: upstreamTLS.contexts, limits: configuration.limits,
             tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus,
             drainMax: configuration.shutdown.drainMax)
+        proxyAuthorizations = upstreamTLS.proxies.values
     }
 }
 

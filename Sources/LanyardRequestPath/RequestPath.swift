@@ -34,6 +34,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
         package var routes: [Route]
         /// One for each of `routes`; nil: its upstream does not speak TLS. Empty: none does.
         package var upstreamTLS: [TLSClientContext?]
+        /// Values of `Proxy-Authorization`, by the paths of `credentials_file`. A file that is not there cannot be used.
+        package var proxyAuthorizations: [String: Secret] = [:]
         package var limits: LimitSettings
         /// `refresh.wait_max`.
         package var tokenWaitMax: Duration

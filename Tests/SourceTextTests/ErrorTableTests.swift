@@ -65,6 +65,7 @@ import Testing
         case .forbiddenAddress: "forbiddenAddress"
         case .plainBeyondLoopback: "plainBeyondLoopback"
         case .tls: "tls"
+        case .proxy: "proxy"
         case .local: "local"
         }
     }
@@ -73,9 +74,39 @@ import Testing
     func upstream() throws {
         let errors: [UpstreamError] = [
             .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .tls(.unknownAuthority), .connectionLimit,
-            .forbiddenAddress(), .plainBeyondLoopback(), .local(24),
+            .forbiddenAddress(), .plainBeyondLoopback(), .proxy(.closed), .local(24),
         ]
         #expect(try Self.problems(of: "3") == errors.map { Self.row(Self.name($0), .upstream($0)) })
+    }
+
+    private static func name(_ error: ProxyError) -> String {
+        switch error {
+        case .nameNotFound: "nameNotFound"
+        case .nameTimedOut: "nameTimedOut"
+        case .notConnected: "notConnected"
+        case .connectTimedOut: "connectTimedOut"
+        case .refused(let status): "refused \(status)"
+        case .loginRequired: "loginRequired"
+        case .invalid: "invalid"
+        case .closed: "closed"
+        case .responseTimedOut: "responseTimedOut"
+        case .credentialUnavailable: "credentialUnavailable"
+        case .forbiddenAddress: "forbiddenAddress"
+        case .plainBeyondLoopback: "plainBeyondLoopback"
+        }
+    }
+
+    @Test("no connection through a proxy, and who must act")
+    func proxies() throws {
+        let errors: [ProxyError] = [
+            .nameNotFound, .nameTimedOut, .notConnected(111), .connectTimedOut, .refused(status: 403),
+            .refused(status: 502), .refused(status: 504), .loginRequired(hasSentCredential: false),
+            .invalid(.malformed("x")), .closed, .responseTimedOut, .credentialUnavailable, .forbiddenAddress,
+            .plainBeyondLoopback,
+        ]
+        let problems = errors.map { Problem.upstream(.proxy($0)) }
+        #expect(try Self.problems(of: "3.2") == zip(errors, problems).map { Self.row(Self.name($0), $1) })
+        #expect(try Self.rows(of: "3.2").map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
     }
 
     @Test("TLS with an upstream")

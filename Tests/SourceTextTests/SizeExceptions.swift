@@ -46,7 +46,7 @@ enum SizeExceptions {
         "LanyardIdentity/Curl/CurlTransfer.swift": 637,
         "LanyardIdentity/OAuth/OAuthIdentity.swift": 725,
         "LanyardRequestPath/Exchange/Messages/ClientReferences.swift": 459,
-        "LanyardRequestPath/Forwarding/UpstreamPool.swift": 447,
+        "LanyardRequestPath/Forwarding/UpstreamPool.swift": 442,
         "LanyardRequestPath/Streams/ByteStream.swift": 443,
         "LanyardRequestPath/TLS/TLSSession.swift": 481,
         "LanyardSessions/Coordination/SessionCoordinator+CallOutcomes.swift": 435,

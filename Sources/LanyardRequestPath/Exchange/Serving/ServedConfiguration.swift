@@ -105,6 +105,8 @@ final class ShardRoute {
     let sharesConnections: Bool
     /// The upstream is reached by TLS.
     let isTLS: Bool
+    /// Requests go to a proxy that forwards them; nil: they go to the upstream, perhaps through a tunnel.
+    let forwardingProxy: ShardProxy?
 
     init(_ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters) {
         route = configuration.routeList[index]
@@ -117,6 +119,7 @@ final class ShardRoute {
         let authenticates = ConnectionAuthentication.isUsed(byPrefix: route.settings.injectPrefix)
         sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
+        forwardingProxy = pool.target.settings.forwardingProxy == nil ? nil : pool.resources.proxy
     }
 
     /// As `RouteCounters.countRequest`. Not inlined: what is a constant of `self` is not counted as a reference here.

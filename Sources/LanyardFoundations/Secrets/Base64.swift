@@ -1,9 +1,7 @@
-import LanyardFoundations
-
 /// Base64 in both alphabets, padding optional (RFC 4648 §4, §5): existing tokens use either.
-enum Base64 {
+package enum Base64 {
     /// The decoded bytes in wiped memory; nil for other characters, a single last character, or empty input.
-    static func decode(_ text: Slice<UnsafeRawBufferPointer>) -> Secret? {
+    package static func decode(_ text: Slice<UnsafeRawBufferPointer>) -> Secret? {
         var digits = text
         while digits.last == UInt8(ascii: "="), text.count - digits.count < 2 { digits.removeLast() }
         guard !digits.isEmpty, digits.count % 4 != 1 else { return nil }
@@ -23,10 +21,10 @@ enum Base64 {
     }
 
     /// Of either alphabet.
-    static func isDigit(_ byte: UInt8) -> Bool { value(of: byte) != nil }
+    package static func isDigit(_ byte: UInt8) -> Bool { value(of: byte) != nil }
 
     /// The decoded bytes of digits that may be cut: a last one that stands for no whole byte is left out. nil: there is no whole byte.
-    static func decoded(_ digits: Slice<UnsafeRawBufferPointer>) -> Secret? {
+    package static func decoded(_ digits: Slice<UnsafeRawBufferPointer>) -> Secret? {
         decode(digits.count % 4 == 1 ? digits.dropLast() : digits)
     }
 
@@ -44,19 +42,19 @@ enum Base64 {
 
 extension Base64 {
     /// Text of bytes that are not secret, in the alphabet for URLs.
-    static func urlText(_ bytes: UnsafeRawBufferPointer) -> String {
+    package static func urlText(_ bytes: UnsafeRawBufferPointer) -> String {
         var buffer = SecretBuffer(capacity: bytes.count * 4 / 3 + 4)
         encodeURL(bytes, into: &buffer)
         return buffer.withBytes { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Appends the digits of the alphabet for URLs, without padding (RFC 7515 §2).
-    static func encodeURL(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
+    package static func encodeURL(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
         encode(bytes, alphabet, into: &buffer)
     }
 
     /// Appends the digits of RFC 4648 §4, with padding, as Basic authentication has them (RFC 7617 §2).
-    static func encode(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
+    package static func encode(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
         encode(bytes, basicAlphabet, into: &buffer)
         for _ in 0..<(3 - bytes.count % 3) % 3 { buffer.append(UInt8(ascii: "=")) }
     }
