@@ -140,6 +140,8 @@ import Testing
           - {name: local, match: {path: /local}, upstream: "http://169.254.1.1", unsafe_plain: true, allow_link_local: true}
           - {name: sure, match: {path: /sure}, upstream: "https://api.internal",
              tls: {ca_file: ca.pem, server_name: other.internal, certificate_file: cert.pem, key_file: key.pem}}
+          - {name: behind, match: {path: /behind}, upstream: "https://api.internal",
+             proxy: {url: "http://proxy.internal:3128", credentials_file: key}}
         store: {path: sessions, key_file: seal}
         refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10,
                   second_call_after: 3s, attempt_timeout: 20s}

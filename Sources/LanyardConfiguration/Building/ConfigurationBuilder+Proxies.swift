@@ -41,7 +41,7 @@ extension ConfigurationBuilder {
         return proxy
     }
 
-    /// The proxy that a variable names. Its value may hold a password and is not quoted.
+    /// The proxy that a variable names. Its value may hold a password: with an @ nothing of it is shown.
     private mutating func proxy(
         _ choice: ProxyEnvironment.Choice, _ section: ConfigurationSection, shown: String
     ) -> UpstreamSettings.Proxy? {
