@@ -69,6 +69,11 @@ package struct UpstreamSettings: Hashable, Sendable {
             self.isFullyQualified = isFullyQualified
             self.credentialsFile = credentialsFile
         }
+
+        /// `http://host:port`.
+        package var url: String {
+            "http://\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)"
+        }
     }
 
     /// `protocol` of a route.
