@@ -118,8 +118,8 @@ package enum Lanyard {
         return !type.isEmpty && type != "dumb" && (environment["NO_COLOR"] ?? "").isEmpty
     }
 
-    /// Keeps proxy variables only if an identity or a route is configured to use them. Logs the names of removed variables, and no values, because
-    /// values may hold passwords.
+    /// Keeps proxy variables only if an identity or a route is configured to use them. Logs the names of removed variables, and no values,
+    /// because values may hold passwords.
     private static func removeProxyVariables(_ configuration: Configuration, _ log: Logger) {
         if !configuration.readsProxyVariables { ProcessEnvironment.clear(.proxies) }
         let names = ProcessEnvironment.cleared

@@ -41,7 +41,9 @@ import Testing
 
     @Test("environment: the variables of the upstream's scheme hold, with libcurl's defaults of scheme and port")
     func environment() throws {
-        let variables = ["http_proxy": "plain.internal", "HTTPS_PROXY": "http://tls.internal:3128", "no_proxy": "local"]
+        let variables = [
+            "http_proxy": "plain.internal", "HTTPS_PROXY": "http://tls.internal:3128", "no_proxy": "local",
+        ]
         let tls = try Self.proxy("https://api.internal", "proxy: environment", variables)
         #expect(tls == UpstreamSettings.Proxy(host: "tls.internal", port: 3128))
         let plain = try Self.proxy("http://api.internal", "proxy: environment, unsafe_plain: true", variables)
@@ -90,7 +92,8 @@ import Testing
         let diagnostics = try Loading.diagnostics(text, environment: environment)
         #expect(diagnostics.count == 1 && diagnostics[0].contains("the variable https_proxy"), "\(diagnostics)")
         if value.contains("@") { #expect(!diagnostics[0].contains("hunter2")) }
-        #expect(try Loading.diagnostics(Self.text("https://api.internal", "proxy: none"), environment: environment) == [])
+        #expect(
+            try Loading.diagnostics(Self.text("https://api.internal", "proxy: none"), environment: environment) == [])
     }
 
     @Test("a file of credentials that is missing is a warning, because it may come")

@@ -12,8 +12,8 @@ import Testing
 /// The tables of docs/reference/errors.md against the program. A case that is added must be added to a switch here to compile.
 @Suite struct ErrorTableTests {
     /// The cells of the table rows below a heading that begins with this number, without backticks.
-    private static func rows(of section: String) throws -> [[String]] {
-        let page = try SourceFiles.text(of: "docs/reference/errors.md")
+    private static func rows(of section: String, in name: String = "errors") throws -> [[String]] {
+        let page = try SourceFiles.text(of: "docs/reference/\(name).md")
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
             .drop { !$0.hasPrefix("#") || !$0.contains(" \(section) ") }.dropFirst()
         let table = lines.drop { !$0.hasPrefix("|") }.prefix { $0.hasPrefix("|") }
@@ -105,8 +105,9 @@ import Testing
             .plainBeyondLoopback,
         ]
         let problems = errors.map { Problem.upstream(.proxy($0)) }
-        #expect(try Self.problems(of: "3.2") == zip(errors, problems).map { Self.row(Self.name($0), $1) })
-        #expect(try Self.rows(of: "3.2").map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
+        let rows = try Self.rows(of: "`ProxyError`", in: "http-connections")
+        #expect(rows.map { [$0[0]] + $0[2..<5] } == zip(errors, problems).map { Self.row(Self.name($0), $1) })
+        #expect(rows.map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
     }
 
     @Test("TLS with an upstream")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The built binary with a proxy between it and its upstreams (http-connections.md 21).
+/// The built binary with a proxy between it and its upstreams (http-connections.md 16).
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct UpstreamProxyTests {
     /// Opens each tunnel that is asked for with this credential, and responds to other requests itself.
@@ -114,7 +114,8 @@ struct UpstreamProxyTests {
         #expect(late.status == 504 && late["Proxy-Status"] == "lanyard; error=connection_timeout", "\(late.bodyText)")
         proxy.stop()
         let gone = try await lanyard.get("/")
-        #expect(gone.status == 502 && gone.bodyText.contains("Connecting to the route's proxy failed"), "\(gone.bodyText)")
+        #expect(
+            gone.status == 502 && gone.bodyText.contains("Connecting to the route's proxy failed"), "\(gone.bodyText)")
     }
 
     @Test("check --online goes the same way")
@@ -140,7 +141,8 @@ struct UpstreamProxyTests {
         #expect(sound.exit == .code(0), "\(sound.output)\n\(sound.errors)")
         let through = "through http://\(proxy.endpoint) \(proxy.endpoint)"
         #expect(sound.output.contains("ok upstream tls \(upstream.url) \(through) TLSv1.3, HTTP/1.1"))
-        #expect(sound.output.contains("ok upstream plain http://api.invalid \(through), and the upstream was not asked"))
+        #expect(
+            sound.output.contains("ok upstream plain http://api.invalid \(through), and the upstream was not asked"))
         let refused = try await check("u:wrong")
         #expect(refused.exit != .code(0) && refused.output.contains("with the status 407"), "\(refused.output)")
         let unfit = try await check("wrong")

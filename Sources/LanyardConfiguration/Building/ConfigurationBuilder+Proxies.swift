@@ -71,7 +71,8 @@ extension ConfigurationBuilder {
         }
         if upstream.zone != nil {
             reportError(
-                section.place("upstream"), "\(shown).upstream: its zone is an interface of this machine, not of the proxy",
+                section.place("upstream"),
+                "\(shown).upstream: its zone is an interface of this machine, not of the proxy",
                 remedy: "remove proxy, or name the upstream")
         }
         guard case .tcp(let host, _, tls: false) = upstream.endpoint else { return }
@@ -89,7 +90,8 @@ extension ConfigurationBuilder {
         }
         if route.host != .upstream {
             reportError(
-                section.place("host"), "\(shown).host: a proxy sends the Host of the upstream's URL in place of another one",
+                section.place("host"),
+                "\(shown).host: a proxy sends the Host of the upstream's URL in place of another one",
                 remedy: "use https, or remove host")
         }
     }

@@ -153,12 +153,14 @@ package enum URLText {
         }
         guard !text.utf8.contains(UInt8(ascii: "%")) || text.utf8.contains(UInt8(ascii: "@")) else {
             throw .init(
-                "the URL of a proxy has a % in it", remedy: "write its name, or an address that is valid in every network")
+                "the URL of a proxy has a % in it",
+                remedy: "write its name, or an address that is valid in every network")
         }
         let parts = try parts(text, takesPath: false)
         guard let port = parts.port ?? defaultPort else {
             throw .init(
-                "the URL of a proxy has no port", remedy: "write it, such as http://\(parts.host):3128: proxies have no default")
+                "the URL of a proxy has no port",
+                remedy: "write it, such as http://\(parts.host):3128: proxies have no default")
         }
         return UpstreamSettings.Proxy(host: parts.host, port: port, isFullyQualified: parts.isFullyQualified)
     }

@@ -20,7 +20,8 @@ package enum ProxyCredential {
     /// It names a kind of byte and its place, never a byte of the secret.
     private static func finding(in bytes: UnsafeRawBufferPointer) -> String? {
         if let place = bytes.firstIndex(where: { $0 < 0x20 || $0 == 0x7f }) {
-            return "has a line end or another control character at byte \(place): write user:password on one line into it"
+            return
+                "has a line end or another control character at byte \(place): write user:password on one line into it"
         }
         // The first colon ends the user.
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon > 0 else {

@@ -66,7 +66,7 @@ extension UpstreamError {
 }
 
 extension UpstreamSettings {
-    /// Why a proxy must not be asked for the upstream; nil: it may be. Its name is resolved by the proxy, so only a literal address is known.
+    /// Why a proxy must not be asked for the upstream; nil: it may be. The proxy resolves its name, so only a literal address is known.
     var prohibitionOfLiteral: UpstreamError? {
         guard proxy != nil, !allowsLinkLocal, case .tcp(let host, let port, _) = endpoint,
             let address = SocketAddress(host: host, port: port), address.isMetadataService

@@ -5,13 +5,14 @@ import Testing
 
 @testable import LanyardRequestPath
 
-/// Upstreams that are reached through a proxy (http-connections.md 21).
+/// Upstreams that are reached through a proxy (http-connections.md 16).
 @Suite struct OutboundProxyTests {
     private static let credential = "Basic dXNlcjpwYXNz"
 
     /// A bench whose route has this proxy before `http://api.test`, which nobody could resolve here.
     private static func plainBench(
-        before proxy: RawServer, credential: String? = nil, _ configure: @escaping (inout ProxyBench.Plan) -> Void = { _ in }
+        before proxy: RawServer, credential: String? = nil,
+        _ configure: @escaping (inout ProxyBench.Plan) -> Void = { _ in }
     ) throws -> ProxyBench {
         try ProxyBench(plan: {
             $0.usesUpstream = false
@@ -24,7 +25,8 @@ import Testing
 
     /// The same before a server with TLS at a loopback address.
     private static func tunnelBench(
-        before proxy: RawEndpoint, credential: String? = nil, _ configure: @escaping (inout ProxyBench.Plan) -> Void = { _ in }
+        before proxy: RawEndpoint, credential: String? = nil,
+        _ configure: @escaping (inout ProxyBench.Plan) -> Void = { _ in }
     ) throws -> ProxyBench {
         try ProxyBench(plan: {
             $0.hasTLS = true
@@ -149,7 +151,8 @@ import Testing
         let head = try #require(proxy.records.first?.requests.first)
         #expect(
             head.headText
-                == "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\nProxy-Authorization: \(Self.credential)\r\n\r\n")
+                == "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\nProxy-Authorization: \(Self.credential)\r\n\r\n"
+        )
         #expect(proxy.connectionCount == 1, "the connection is kept")
         // The token is in TLS alone.
         #expect(!String(decoding: proxy.records[0].bytes, as: UTF8.self).contains("Bearer"))
@@ -187,7 +190,8 @@ import Testing
         "a proxy that refuses, asks for a login or speaks no HTTP",
         arguments: [
             Refusal(
-                text: "HTTP/1.1 403 Forbidden\r\n\r\n<html>", status: 502, error: "connection_refused; received-status=403",
+                text: "HTTP/1.1 403 Forbidden\r\n\r\n<html>", status: 502,
+                error: "connection_refused; received-status=403",
                 words: "with the status 403", action: "operator"),
             Refusal(
                 text: "HTTP/1.1 502 Bad Gateway\r\n\r\n", status: 502,
@@ -230,7 +234,8 @@ import Testing
             }
             let reply = try await bench.ask("GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n")
             #expect(reply.status == 504 && reply["Proxy-Status"] == "lanyard; error=connection_timeout")
-            #expect(reply.bodyText.contains(text.isEmpty ? "no response to CONNECT" : "TLS handshake"), "\(reply.bodyText)")
+            #expect(
+                reply.bodyText.contains(text.isEmpty ? "no response to CONNECT" : "TLS handshake"), "\(reply.bodyText)")
         }
     }
 

@@ -89,7 +89,10 @@ struct ConnectExchangeTests {
 
     @Test(
         "bytes that are no response of HTTP end it at the first wrong one",
-        arguments: ["\u{15}\u{3}\u{1}", "SSH-2.0-x\r\n", "HTTP/2 200\r\n", "HTTP/1.1 2x0 y\r\n", "HTTP/1.1 200 OK\r\n A: b\r\n\r\n"])
+        arguments: [
+            "\u{15}\u{3}\u{1}", "SSH-2.0-x\r\n", "HTTP/2 200\r\n", "HTTP/1.1 2x0 y\r\n",
+            "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
+        ])
     func noResponse(_ text: String) {
         for cut in 0..<text.utf8.count {
             guard case .failed(.invalid) = Self.read(text, cutAt: [cut]).verdict else {
@@ -99,7 +102,9 @@ struct ConnectExchangeTests {
         }
     }
 
-    @Test("a head without end is given up, also if it comes in small parts or as interim responses", arguments: [1, 700, 1 << 20])
+    @Test(
+        "a head without end is given up, also if it comes in small parts or as interim responses",
+        arguments: [1, 700, 1 << 20])
     func long(_ part: Int) {
         let field = "A: \(String(repeating: "x", count: 200))\r\n"
         let texts = [

@@ -124,7 +124,8 @@ extension Problem {
                 error: "http_protocol_error", needsOperator: true)
         case .closed:
             unreachable(
-                "The route's proxy closed the connection without a response to CONNECT.", error: "connection_terminated")
+                "The route's proxy closed the connection without a response to CONNECT.", error: "connection_terminated"
+            )
         case .responseTimedOut:
             timeout("The route's proxy gave no response to CONNECT in time.", error: "connection_timeout")
         case .credentialUnavailable:
