@@ -1,7 +1,7 @@
 import Glibc
 import LanyardFoundations
 
-/// An established connection on its way to the connection that will own it. Belongs to the queue of its connector.
+/// An established connection on its way to the connection that will own it.
 final class ConnectedStream {
     /// What a connection needs before TLS may begin.
     enum TunnelProgress { case open, incomplete, failed(ProxyError) }
