@@ -24,7 +24,8 @@ import Testing
             app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:7490", rotation: grace}
             tls: {ca_file: ca.pem, certificate_file: cert.pem, key_file: key.pem}
             proxy: environment
-          local: {app_services: {app_id: a, base_url: "http://127.0.0.1:7493"}, unsafe_plain: true}
+          local: {app_services: {app_id: a, base_url: "http://127.0.0.1:7493"}, unsafe_plain: true,
+             proxy: {url: "http://127.0.0.1:3128", credentials_file: key}}
           fixed: {static: {token_file: token}}
           corp:
             oauth2:

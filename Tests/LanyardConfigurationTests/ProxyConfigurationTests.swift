@@ -103,6 +103,33 @@ import Testing
         #expect(diagnostics.count == 1 && diagnostics[0].hasPrefix("warning: "), "\(diagnostics)")
     }
 
+    @Test("the proxy of an identity is a URL alone, or one with a file of credentials, which must exist")
+    func identities() throws {
+        func load(_ proxy: String) throws -> (identity: IdentitySettings?, diagnostics: [String]) {
+            let text =
+                "identities:\n  demo: {app_services: {app_id: a, base_url: \"https://id.test\"}, proxy: \(proxy)}\n"
+                + "users:\n  alice: {identity: demo}\n" + Loading.routes
+            let (loaded, diagnostics) = try Loading.load(text)
+            return (loaded.configuration?.identities[0], diagnostics.filter { !$0.hasPrefix("warning") })
+        }
+        let (alone, named) = (try load("http://p:3128").identity, try load("{url: \"http://p:3128\"}").identity)
+        #expect(alone?.proxy == .url("http://p:3128") && alone == named)
+        let asking = try load("{url: \"http://p:3128\", credentials_file: token}").identity
+        #expect(asking?.proxy == .url("http://p:3128") && asking?.proxyCredentialsFile?.hasSuffix("/token") == true)
+        #expect(try load("environment").identity?.proxy == .environment)
+        #expect(try load("none").identity?.proxy == IdentitySettings.Proxy.none)
+        for (proxy, expected) in [
+            ("{url: \"http://p:1\", credentials_file: missing}", "missing does not exist"),
+            ("{credentials_file: token}", "missing key \"identities.demo.proxy.url\""),
+            ("{url: \"http://u:hunter2@p:1\"}", "a URL with user info"),
+            ("\"http://u:hunter2@p:1\"", "a URL with user info"), ("[http://p:1]", "expected a mapping"),
+        ] {
+            let diagnostics = try load(proxy).diagnostics
+            #expect(diagnostics.count == 1 && diagnostics[0].contains(expected), "\(diagnostics)")
+            #expect(!diagnostics.joined().contains("hunter2"))
+        }
+    }
+
     @Test("a proxy is applied by a reload, and the variables by a restart if nothing has read them")
     func reload() throws {
         func changes(_ old: String, _ new: String) throws -> ConfigurationChanges {

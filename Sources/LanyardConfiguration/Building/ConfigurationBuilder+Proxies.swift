@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// `routes[].proxy`.
+/// `routes[].proxy` and `identities.*.proxy`.
 extension ConfigurationBuilder {
     /// The port of a proxy that a variable names without one, as in libcurl.
     private static let portOfVariables: UInt16 = 1080
@@ -30,6 +30,16 @@ extension ConfigurationBuilder {
         }
         if let proxy = upstream.proxy { checkProxy(proxy, section, upstream, route, shown: shown) }
         return readsVariables
+    }
+
+    /// Reads an identity's proxy. libcurl reads the variables.
+    mutating func readProxy(_ section: ConfigurationSection, _ identity: inout IdentitySettings, shown: String) {
+        if section.text("proxy") == "environment" { identity.proxy = .environment }
+        let proxy = section.section("proxy")
+        guard let url = proxy.text("url") else { return }
+        identity.proxy = .url(url)
+        identity.proxyCredentialsFile = requiredFile(
+            proxy, "credentials_file", shown: "\(shown).proxy", isPrivate: true)
     }
 
     private mutating func configuredProxy(_ section: ConfigurationSection, shown: String) -> UpstreamSettings.Proxy? {
