@@ -66,7 +66,8 @@ struct ConnectExchangeTests {
             #expect(taken == head.utf8.count, "cut at \(cut)")
         }
         for length in 0..<head.utf8.count {
-            #expect(Self.read(String(head.prefix(length))).verdict == .incomplete, "\(length) bytes")
+            let part = String(decoding: Array(head.utf8.prefix(length)), as: UTF8.self)
+            #expect(Self.read(part).verdict == .incomplete, "\(length) bytes")
         }
     }
 
