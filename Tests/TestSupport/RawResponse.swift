@@ -84,7 +84,7 @@ package struct RawResponse: Sendable {
                     kept.append(.send(Array(bytes.prefix(rest))))
                     rest = 0
                 }
-            case .pause, .perform: kept.append(step)
+            case .pause, .perform, .relay: kept.append(step)
             case .close, .reset: break
             }
         }
