@@ -80,8 +80,7 @@ package struct RequestHeadWriter: ~Copyable {
     ) {
         out.beginRequest(bytes[run: head.method])
         out.write(start)
-        // The proxy makes `*` of a target that ends behind the authority (RFC 9112 §3.2.4).
-        if target.form != .asterisk { Self.writeTarget(target, bytes[run: head.target], on: route, into: &out) }
+        Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
         out.beginAuthority()
         out.write(authority)
         out.endField()
