@@ -95,9 +95,6 @@ extension ConfigurationKeys {
         .init(
             "routes[].proxy.credentials_file", .value(.file(.secret)),
             "`user:password` for a proxy that asks for a login (Basic)."),
-        .init(
-            "routes[].proxy.credentials_credential", .value(.credential),
-            "The same from `$CREDENTIALS_DIRECTORY` (systemd's `LoadCredential=`)."),
         .init("routes[].tls", .section, "TLS towards the upstream."),
         .init(
             "routes[].tls.ca_file", .value(.file(.needed)), defaultDescription: "the system's", "CA certificates, PEM."),
