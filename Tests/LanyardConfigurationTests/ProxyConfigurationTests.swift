@@ -67,7 +67,7 @@ import Testing
             ("https://a.test", "proxy: {url: \"http://u:hunter2@p:1\"}", "secrets are given as files"),
             ("https://a.test", "proxy: {url: \"http://u:hunter2%@p:1\"}", "secrets are given as files"),
             ("https://a.test", "proxy: {credentials_file: token}", "missing key \"routes[0].proxy.url\""),
-            ("https://a.test", "proxy: \"http://p:1\"", "expected a mapping"),
+            ("https://a.test", "proxy: \"http://p:1\"", "neither a mapping"),
             ("https://a.test", "proxy: {url: \"http://169.254.1.1:1\"}", "allow_link_local"),
             ("unix:/run/up.sock", "proxy: {url: \"http://p:1\"}", "without a proxy"),
             ("http://localhost:1", "proxy: {url: \"http://p:1\"}", "network path to p"),
@@ -133,9 +133,12 @@ import Testing
     @Test("a proxy is applied by a reload, and the variables by a restart if nothing has read them")
     func reload() throws {
         func changes(_ old: String, _ new: String) throws -> ConfigurationChanges {
-            ConfigurationChanges(
+            var changes = ConfigurationChanges(
                 from: try Loading.load(Self.text("https://a.test", old)).loaded,
                 to: try Loading.load(Self.text("https://a.test", new)).loaded)
+            // Each document has a folder of its own, and so another path of its token.
+            changes.live.removeAll { !$0.hasPrefix("routes") }
+            return changes
         }
         let applied = try changes("proxy: none", "proxy: {url: \"http://p:1\"}")
         #expect(applied.live.contains { $0.hasPrefix("routes[0].proxy") } && applied.restartOnly == [])
