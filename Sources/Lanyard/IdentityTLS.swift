@@ -59,21 +59,23 @@ package struct IdentityTLS: Sendable {
     }
 }
 
-/// The files behind the TLS of one identity, and how they are checked.
+/// The files behind the TLS of one identity and the credential for its proxy, and how they are checked.
 private struct IdentityTLSFiles {
     private let caFile: String?
     let certificateFile: String?
     private let keyFile: String?
+    private let proxyFile: String?
 
     /// nil: the identity has no such file, or calls no service.
     init?(_ settings: IdentitySettings) {
         if case .staticToken = settings.kind { return nil }
         (caFile, certificateFile, keyFile) = (settings.caFile, settings.certificateFile, settings.keyFile)
+        proxyFile = settings.proxyCredentialsFile
         if paths.isEmpty { return nil }
     }
 
     /// All files, which are to be watched.
-    var paths: [String] { [caFile, certificateFile, keyFile].compactMap(\.self) }
+    var paths: [String] { [caFile, certificateFile, keyFile, proxyFile].compactMap(\.self) }
 
     /// What is wrong with the files although they can be used.
     func warnings(in contents: TLSFileContents) -> [(path: String, message: String)] {
@@ -85,7 +87,17 @@ private struct IdentityTLSFiles {
         try read.checkClientFiles(caFile: caFile, certificateFile: certificateFile, keyFile: keyFile)
         let content = { (path: String?) in path.flatMap { read.byPath[$0] } }
         return IdentityTLSContents(
-            authorities: content(caFile), certificate: content(certificateFile), key: content(keyFile))
+            authorities: content(caFile), certificate: content(certificateFile), key: content(keyFile),
+            proxyAuthorization: try proxyAuthorization(in: content(proxyFile)))
+    }
+
+    private func proxyAuthorization(in content: Secret?) throws(TLSFileContents.FileError) -> Secret? {
+        guard let proxyFile, let content else { return nil }
+        do throws(SecretFile.ReadError) {
+            return try ProxyCredential.value(of: content)
+        } catch {
+            throw .init(error.message(path: proxyFile), path: proxyFile)
+        }
     }
 
     /// When the first certificate of the client's chain ends; nil: there is no chain.

@@ -118,12 +118,10 @@ package enum Lanyard {
         return !type.isEmpty && type != "dumb" && (environment["NO_COLOR"] ?? "").isEmpty
     }
 
-    /// Keeps proxy variables only if an identity is configured to use them. Logs the names of removed variables, and no values, because
-    /// values may hold passwords.
+    /// Keeps proxy variables only if an identity or a route is configured to use them. Logs the names of removed variables, and no values,
+    /// because values may hold passwords.
     private static func removeProxyVariables(_ configuration: Configuration, _ log: Logger) {
-        if !configuration.identities.contains(where: { $0.proxy == .environment }) {
-            ProcessEnvironment.clear(.proxies)
-        }
+        if !configuration.readsProxyVariables { ProcessEnvironment.clear(.proxies) }
         let names = ProcessEnvironment.cleared
         guard !names.isEmpty else { return }
         log.notice(

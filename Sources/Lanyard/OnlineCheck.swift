@@ -29,6 +29,11 @@ package struct OnlineCheck: Sendable {
         package var outcome: Outcome
         /// One line: what, where, and how it is connected or why not.
         package var text: String
+
+        /// The same where only the proxy was reached.
+        fileprivate var ofProxyAlone: Finding {
+            outcome == .reached ? Finding(outcome: .reached, text: "\(text), and the upstream was not asked") : self
+        }
     }
 
     /// Connects, and calls back once, on any thread.
@@ -154,13 +159,19 @@ package struct OnlineCheck: Sendable {
     private func upstreamAttempts(on loop: EventLoop) -> [Attempt] {
         let resolver = Resolver()
         return configuration.routes.enumerated().map { index, route in
-            let target = UpstreamTarget(route.upstream, resolver: resolver, tls: tls.contexts[index], log: log)
+            let target = UpstreamTarget(
+                route.upstream, resolver: resolver, tls: tls.contexts[index],
+                proxyAuthorization: route.upstream.proxy?.credentialsFile.flatMap { tls.proxies.values[$0] }, log: log)
             target.setLookupTimeout()
-            let place = "upstream \(route.route.name) \(route.upstream.url)"
+            let proxy = route.upstream.proxy.map { " through \($0.url)" } ?? ""
+            let place = "upstream \(route.route.name) \(route.upstream.url)\(proxy)"
+            // Only a request would have the proxy connect to the upstream, and it would have a token.
+            let isReached = route.upstream.forwardingProxy == nil
             let (version, isVerified) = (route.upstream.httpVersion, !route.skipsVerification)
             return { reply in
                 UpstreamProbe(target, on: loop) {
-                    reply([Self.finding(place, $0, speaking: version, isVerified: isVerified)])
+                    let finding = Self.finding(place, $0, speaking: version, isVerified: isVerified)
+                    reply([isReached ? finding : finding.ofProxyAlone])
                 }.start()
             }
         }

@@ -135,6 +135,7 @@ extension RequestPath.Settings {
             upstreamTLS: upstreamTLS.contexts, fieldSecrets: fieldSecrets, limits: configuration.limits,
             tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus,
             drainMax: configuration.shutdown.drainMax)
+        proxyAuthorizations = upstreamTLS.proxies.values
     }
 }
 

@@ -20,7 +20,18 @@ package enum SecretFileCheck {
             let remedy = "logins with it are refused until the file is corrected"
             return ConfiguredFileWarning(owner, path: file.path, "\(file.path) \(finding); \(remedy)")
         }
-        return keys + credentials(configuration) + staticTokens(configuration)
+        return keys + credentials(configuration) + staticTokens(configuration) + proxies(configuration)
+    }
+
+    /// Credentials for proxies without a user and a password. A file that cannot be read is reported with the configuration.
+    private static func proxies(_ configuration: Configuration) -> [ConfiguredFileWarning] {
+        configuration.routes.enumerated().compactMap { index, route in
+            guard let path = route.upstream.proxy?.credentialsFile,
+                case .unfit(let reason)? = ProxyCredentials.error(inFile: path)
+            else { return nil }
+            return ConfiguredFileWarning(
+                .route(index), path: path, "\(path) \(reason); the route's requests get 502 until it does")
+        }
     }
 
     /// Tokens of static identities that name their own end.

@@ -5,7 +5,7 @@ import LanyardRequestPath
 import LanyardSettings
 import Logging
 
-/// The TLS of all routes' upstreams at the start: what their files have made.
+/// The TLS of all routes' upstreams at the start: what their files have made, with the credentials for the proxies before them.
 package struct UpstreamTLS: Sendable {
     /// One for each route; nil: its upstream does not speak TLS.
     let files: [UpstreamTLSFiles?]
@@ -16,6 +16,7 @@ package struct UpstreamTLS: Sendable {
     private(set) var contents: TLSFileContents
     /// Client certificates that upstreams will refuse, and authorities that have ended. Neither prevents the start: other routes work.
     package let warnings: [ConfiguredFileWarning]
+    let proxies: ProxyCredentials
 
     /// Reads the files. Blocks as long as the disk does.
     ///
@@ -48,6 +49,7 @@ package struct UpstreamTLS: Sendable {
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
         names = configuration.routes.map(\.route.name)
+        proxies = ProxyCredentials(configuration.routes)
     }
 
     /// With what others have found in the same files later.
@@ -71,14 +73,17 @@ package struct UpstreamTLS: Sendable {
     }
 }
 
-/// Has upstreams verified, and client certificates shown, as their files say now.
+/// Has upstreams verified, and client certificates and credentials for proxies shown, as their files say now.
 ///
 /// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is
 /// logged, and the previous one stays.
 final class UpstreamTLSWatches: Sendable {
     private let current: Guarded<UpstreamTLSWatch>
+    private let proxies: Guarded<ProxyCredentialWatches>
     private let files: FileReader
+    private let credentials: FileReader
     private let makeWatch: @Sendable (UpstreamTLS, [UpstreamTarget]) -> UpstreamTLSWatch
+    private let makeProxyWatches: @Sendable ([UpstreamTarget]) -> ProxyCredentialWatches
 
     /// - Parameters:
     ///   - targets: get the new contexts, one for each route.
@@ -90,9 +95,18 @@ final class UpstreamTLSWatches: Sendable {
         files = .ofWholeFiles(bytesMax: TLSFileContents.bytesMax, noticing: changes)
         makeWatch = { UpstreamTLSWatch($0, of: $1, by: publication, on: loop, log: log) }
         current = Guarded(makeWatch(tls, targets))
+        let credentials = FileReader(noticing: changes)
+        self.credentials = credentials
+        makeProxyWatches = {
+            ProxyCredentialWatches(of: $0, by: publication, reading: credentials, on: loop, log: log)
+        }
+        proxies = Guarded(makeProxyWatches(targets))
     }
 
-    func start() { watch.start(by: files) }
+    func start() {
+        watch.start(by: files)
+        proxies.withLock { $0 }.start()
+    }
 
     private var watch: UpstreamTLSWatch { current.withLock { $0 } }
 
@@ -123,11 +137,17 @@ final class UpstreamTLSWatches: Sendable {
         former.end(in: turn)
         current.withLock { $0 = next }
         next.start(by: files)
+        proxies.withLock { $0 }.end(in: turn)
+        let others = makeProxyWatches(targets)
+        proxies.withLock { $0 = others }
+        others.start()
     }
 
     func stop() {
         files.stop()
+        credentials.stop()
         watch.stop()
+        proxies.withLock { $0 }.stop()
     }
 
     static func log(_ warning: String, by log: Logger) {

@@ -8,9 +8,12 @@ package struct Configuration: Equatable, Sendable {
         package var route: RouteSettings
         /// Where it forwards to.
         package var upstream: UpstreamSettings
-        package init(route: RouteSettings, upstream: UpstreamSettings) {
+        /// `proxy: environment`: the variables may name a proxy for it.
+        package var readsProxyVariables: Bool
+        package init(route: RouteSettings, upstream: UpstreamSettings, readsProxyVariables: Bool = false) {
             self.route = route
             self.upstream = upstream
+            self.readsProxyVariables = readsProxyVariables
         }
 
         /// Tokens go to any server that responds in the upstream's place (`unsafe_skip_verify`).
@@ -57,6 +60,11 @@ package struct Configuration: Equatable, Sendable {
     package var shards: Int?
 
     package init() {}
+
+    /// An identity or a route has `proxy: environment`: the variables stay in the environment.
+    package var readsProxyVariables: Bool {
+        identities.contains { $0.proxy == .environment } || routes.contains(where: \.readsProxyVariables)
+    }
 
     /// Users whose plain access token no request can carry: each route that may have them names a `token`, and no route follows the active
     /// user, who may be any of them. `GET …/token` shows the plain one.

@@ -49,11 +49,12 @@ package struct ConfigurationChanges: Equatable, Sendable {
         requireRestartForProxyVariables(former, configuration)
     }
 
-    /// The start removes the proxy variables if no identity uses them.
+    /// The start removes the proxy variables if no identity and no route uses them.
     private mutating func requireRestartForProxyVariables(_ running: Configuration, _ new: Configuration) {
-        guard !running.identities.contains(where: { $0.proxy == .environment }) else { return }
-        for identity in new.identities where identity.proxy == .environment {
-            let path = "identities.\(identity.name)"
+        guard !running.readsProxyVariables else { return }
+        let identities = new.identities.filter { $0.proxy == .environment }.map { "identities.\($0.name)" }
+        let routes = new.routes.indices.filter { new.routes[$0].readsProxyVariables }.map { "routes[\($0)]" }
+        for path in identities + routes {
             live.removeAll { $0 == path || $0 == "\(path).proxy" }
             restartOnly.append("\(path).proxy")
         }

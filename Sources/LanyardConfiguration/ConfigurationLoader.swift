@@ -76,7 +76,8 @@ struct ConfigurationLoader {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
         return finish(
             tree, credentialsFolder: environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 },
-            adminFolder: AdminSettings.defaultFolder(environment: environment, uid: geteuid()))
+            adminFolder: AdminSettings.defaultFolder(environment: environment, uid: geteuid()),
+            proxies: ProxyEnvironment(environment))
     }
 
     /// The configuration of one text alone.
@@ -88,14 +89,16 @@ struct ConfigurationLoader {
 
     /// Checks the merged tree: unsupported settings, references between keys, files.
     private mutating func finish(
-        _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
+        _ merged: ConfigurationNode, credentialsFolder: String?, adminFolder: String?,
+        proxies: ProxyEnvironment = ProxyEnvironment([:])
     ) -> LoadedConfiguration {
         var tree = merged
         let onlyHandsOut = tree["brokers"] != nil && tree["routes"] == nil
         if tree["listeners"] == nil, !onlyHandsOut { tree.set(["listeners"], to: Self.defaultListeners) }
         tree = removingUnsupported(tree, keys: "", shown: "")
         let (configuration, found) = ConfigurationBuilder.build(
-            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, proxies: proxies,
+            readsSecrets: readsSecrets)
         diagnostics += found
         guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
         return LoadedConfiguration(

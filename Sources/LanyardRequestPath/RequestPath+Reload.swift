@@ -137,7 +137,9 @@ extension ServedConfiguration {
         var byUpstream = Dictionary((former?.targets ?? []).map { ($0.settings, $0) }) { first, _ in first }
         let targets = settings.routes.enumerated().map { index, pair in
             if let target = byUpstream[pair.upstream] { return target }
-            let target = UpstreamTarget(pair.upstream, resolver: resolver, tls: settings.tls(ofRoute: index))
+            let target = UpstreamTarget(
+                pair.upstream, resolver: resolver, tls: settings.tls(ofRoute: index),
+                proxyAuthorization: pair.upstream.proxy?.credentialsFile.flatMap { settings.proxyAuthorizations[$0] })
             byUpstream[pair.upstream] = target
             return target
         }

@@ -38,6 +38,8 @@ package final class RequestPath: TokenSubscriber, DescriptorHolder {
         package var upstreamTLS: [TLSClientContext?]
         /// Of the files of `set_headers` that nothing has served yet, by path. One that cannot be used is left out.
         package var fieldSecrets: [String: Secret]
+        /// Values of `Proxy-Authorization`, by the paths of `credentials_file`. A file that is not there cannot be used.
+        package var proxyAuthorizations: [String: Secret] = [:]
         package var limits: LimitSettings
         /// `refresh.wait_max`.
         package var tokenWaitMax: Duration

@@ -38,6 +38,8 @@ package struct IdentitySettings: Equatable, Sendable {
     package var keyFile: String?
     /// How calls leave the machine.
     package var proxy = Proxy.none
+    /// `user:password` for the proxy of a URL (Basic, RFC 7617); nil: it asks for none.
+    package var proxyCredentialsFile: String?
     /// `unsafe_plain`: credentials and tokens may be sent over plain http to addresses that are not loopback.
     package var allowsPlain = false
 

@@ -44,6 +44,38 @@ package struct UpstreamSettings: Hashable, Sendable {
         package init() {}
     }
 
+    /// `upstream_dns`.
+    package struct DNS: Hashable, Sendable {
+        /// How long resolved addresses are used.
+        package var refresh = Duration.seconds(30)
+        /// How long a request waits for a lookup. A name server has two fifths of it.
+        package var timeout = Duration.seconds(5)
+        package init() {}
+    }
+
+    /// A proxy between Lanyard and the upstream. It is spoken to by plain HTTP/1.1 and resolves the upstream's name.
+    package struct Proxy: Hashable, Sendable {
+        /// In canonical form (`CanonicalHost`), v6 without brackets.
+        package var host: String
+        package var port: UInt16
+        /// The name ends with the dot of the root: it is looked up as it is.
+        package var isFullyQualified = false
+        /// `user:password` for the proxy (Basic, RFC 7617); nil: it asks for none.
+        package var credentialsFile: String?
+
+        package init(host: String, port: UInt16, isFullyQualified: Bool = false, credentialsFile: String? = nil) {
+            self.host = host
+            self.port = port
+            self.isFullyQualified = isFullyQualified
+            self.credentialsFile = credentialsFile
+        }
+
+        /// `http://host:port`.
+        package var url: String {
+            "http://\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)"
+        }
+    }
+
     /// `protocol` of a route.
     package enum HTTPVersion: String, Sendable {
         /// HTTP/2 if the upstream agrees on it by ALPN, else HTTP/1.1. Without TLS HTTP/1.1.
@@ -76,15 +108,27 @@ package struct UpstreamSettings: Hashable, Sendable {
     package var allowsLinkLocal = false
     /// `unsafe_plain`: tokens may be sent over plain http to addresses that are not loopback.
     package var allowsPlain = false
-    /// How long resolved addresses are used.
-    package var dnsRefresh = Duration.seconds(30)
-    /// How long a request waits for a lookup. A name server has two fifths of it.
-    package var dnsTimeout = Duration.seconds(5)
+    package var dns = DNS()
+    /// `proxy` of the route, or what the environment says for this upstream; nil: connections are made to the upstream itself. A unix
+    /// socket has none.
+    package var proxy: Proxy?
 
-    /// The name for the resolver: one that is fully qualified ends with a dot. Empty for a unix socket.
+    /// The name for the resolver, which is the proxy's if there is one: one that is fully qualified ends with a dot. Empty for a unix
+    /// socket.
     package var lookupName: String {
+        if let proxy { return proxy.isFullyQualified ? proxy.host + "." : proxy.host }
         guard case .tcp(let host, _, _) = endpoint else { return "" }
         return isFullyQualified ? host + "." : host
+    }
+
+    /// Where connections are made to: the proxy, or the upstream.
+    package var dialled: Endpoint {
+        proxy.map { .tcp(host: $0.host, port: $0.port, tls: false) } ?? endpoint
+    }
+
+    /// Requests go to a proxy in absolute form. nil: there is no proxy, or one of CONNECT, since the upstream speaks TLS.
+    package var forwardingProxy: Proxy? {
+        if case .tcp(_, _, tls: false) = endpoint { proxy } else { nil }
     }
 
     package init(endpoint: Endpoint, authority: String) {

@@ -24,7 +24,8 @@ import Testing
             app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:7490", rotation: grace}
             tls: {ca_file: ca.pem, certificate_file: cert.pem, key_file: key.pem}
             proxy: environment
-          local: {app_services: {app_id: a, base_url: "http://127.0.0.1:7493"}, unsafe_plain: true}
+          local: {app_services: {app_id: a, base_url: "http://127.0.0.1:7493"}, unsafe_plain: true,
+             proxy: {url: "http://127.0.0.1:3128", credentials_file: key}}
           fixed: {static: {token_file: token}}
           corp:
             oauth2:
@@ -140,6 +141,8 @@ import Testing
           - {name: local, match: {path: /local}, upstream: "http://169.254.1.1", unsafe_plain: true, allow_link_local: true}
           - {name: sure, match: {path: /sure}, upstream: "https://api.internal",
              tls: {ca_file: ca.pem, server_name: other.internal, certificate_file: cert.pem, key_file: key.pem}}
+          - {name: behind, match: {path: /behind}, upstream: "https://api.internal",
+             proxy: {url: "http://proxy.internal:3128", credentials_file: key}}
         store: {path: sessions, key_file: seal}
         refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10,
                   second_call_after: 3s, attempt_timeout: 20s}

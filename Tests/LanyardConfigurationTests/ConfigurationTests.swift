@@ -169,7 +169,7 @@ import Testing
         upstream.timeouts.responseIdle = nil
         upstream.timeouts.write = .seconds(6)
         upstream.connectionsMax = 7
-        upstream.dnsRefresh = .seconds(5)
+        upstream.dns.refresh = .seconds(5)
         #expect(configuration.routes[0].upstream == upstream)
         #expect(configuration.routes[1].upstream.endpoint == .unix(path: "/run/up.sock"))
         #expect(configuration.routes[1].upstream.authority == "localhost")

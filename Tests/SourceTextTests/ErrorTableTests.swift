@@ -12,8 +12,8 @@ import Testing
 /// The tables of docs/reference/errors.md against the program. A case that is added must be added to a switch here to compile.
 @Suite struct ErrorTableTests {
     /// The cells of the table rows below a heading that begins with this number, without backticks.
-    private static func rows(of section: String) throws -> [[String]] {
-        let page = try SourceFiles.text(of: "docs/reference/errors.md")
+    private static func rows(of section: String, in name: String = "errors") throws -> [[String]] {
+        let page = try SourceFiles.text(of: "docs/reference/\(name).md")
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
             .drop { !$0.hasPrefix("#") || !$0.contains(" \(section) ") }.dropFirst()
         let table = lines.drop { !$0.hasPrefix("|") }.prefix { $0.hasPrefix("|") }
@@ -65,6 +65,7 @@ import Testing
         case .forbiddenAddress: "forbiddenAddress"
         case .plainBeyondLoopback: "plainBeyondLoopback"
         case .tls: "tls"
+        case .proxy: "proxy"
         case .local: "local"
         }
     }
@@ -73,9 +74,40 @@ import Testing
     func upstream() throws {
         let errors: [UpstreamError] = [
             .nameNotFound, .nameTimedOut, .refused(111), .connectTimedOut(), .tls(.unknownAuthority), .connectionLimit,
-            .forbiddenAddress(), .plainBeyondLoopback(), .local(24),
+            .forbiddenAddress(), .plainBeyondLoopback(), .proxy(.closed), .local(24),
         ]
         #expect(try Self.problems(of: "3") == errors.map { Self.row(Self.name($0), .upstream($0)) })
+    }
+
+    private static func name(_ error: ProxyError) -> String {
+        switch error {
+        case .nameNotFound: "nameNotFound"
+        case .nameTimedOut: "nameTimedOut"
+        case .notConnected: "notConnected"
+        case .connectTimedOut: "connectTimedOut"
+        case .refused(let status): "refused \(status)"
+        case .loginRequired: "loginRequired"
+        case .invalid: "invalid"
+        case .closed: "closed"
+        case .responseTimedOut: "responseTimedOut"
+        case .credentialUnavailable: "credentialUnavailable"
+        case .forbiddenAddress: "forbiddenAddress"
+        case .plainBeyondLoopback: "plainBeyondLoopback"
+        }
+    }
+
+    @Test("no connection through a proxy, and who must act")
+    func proxies() throws {
+        let errors: [ProxyError] = [
+            .nameNotFound, .nameTimedOut, .notConnected(111), .connectTimedOut, .refused(status: 403),
+            .refused(status: 502), .refused(status: 504), .loginRequired(hasSentCredential: false),
+            .invalid(.malformed("x")), .closed, .responseTimedOut, .credentialUnavailable, .forbiddenAddress,
+            .plainBeyondLoopback,
+        ]
+        let problems = errors.map { Problem.upstream(.proxy($0)) }
+        let rows = try Self.rows(of: "`ProxyError`", in: "http-connections")
+        #expect(rows.map { [$0[0]] + $0[2..<5] } == zip(errors, problems).map { Self.row(Self.name($0), $1) })
+        #expect(rows.map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
     }
 
     @Test("TLS with an upstream")

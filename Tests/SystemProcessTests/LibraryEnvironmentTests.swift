@@ -131,6 +131,29 @@ import Testing
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    @Test("an identity's proxy gets the credential of its file, byte for byte, and its refusal is told as the proxy's")
+    func credentials() async throws {
+        let identity = try await TLSIdentity()
+        let service = identity.endpoint
+        let proxy = try RawServer { request in
+            request.message["Proxy-Authorization"] == "Basic dXNlcjpwJTQxOnM=" ? .tunnel(to: service) : .response(407, "Login")
+        }
+        let file = identity.folder.file("credentials")
+        for (text, event) in [
+            ("user:p%41:s\n", "session.login.succeeded"), ("user:other", "session.login.failed"),
+        ] {
+            try identity.folder.write("credentials", text)
+            let lanyard = try await identity.lanyard(
+                [:], proxy: "{url: \"http://\(proxy.endpoint)\", credentials_file: \(file)}")
+            try await lanyard.process.event(event)
+            let isTold = lanyard.process.log.contains("the proxy refused to connect to it, with the status 407")
+            #expect(isTold == (event == "session.login.failed"), "\(lanyard.process.log)")
+            #expect(!lanyard.process.log.contains("p%41") && !lanyard.process.log.contains("other"))
+            #expect(try await lanyard.process.terminate() == .code(143))
+        }
+        #expect(!proxy.requests.isEmpty && proxy.requests.allSatisfy { $0.method == "CONNECT" })
+    }
+
     @Test("without such variables the log says nothing of them")
     func quiet() async throws {
         let upstream = try RawServer()

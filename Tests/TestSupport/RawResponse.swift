@@ -8,6 +8,8 @@ package struct RawResponse: Sendable {
         case pause(Duration)
         /// Calls a function on the connection's thread, such as one that waits for a step of the test.
         case perform(@Sendable () -> Void)
+        /// Passes bytes between the client and another server until both have ended, as a proxy does behind its response to CONNECT.
+        case relay(RawEndpoint)
         case close
         case reset
     }
@@ -40,6 +42,11 @@ package struct RawResponse: Sendable {
             .repeated([UInt8](repeating: byte, count: run), times: count / run),
             .send([UInt8](repeating: byte, count: count % run)),
         ])
+    }
+
+    /// A proxy opens a tunnel to a server.
+    package static func tunnel(to server: RawEndpoint) -> RawResponse {
+        RawResponse([.send(Array("HTTP/1.1 200 Connection established\r\n\r\n".utf8)), .relay(server)])
     }
 
     /// The connection ends without a response.
@@ -77,7 +84,7 @@ package struct RawResponse: Sendable {
                     kept.append(.send(Array(bytes.prefix(rest))))
                     rest = 0
                 }
-            case .pause, .perform: kept.append(step)
+            case .pause, .perform, .relay: kept.append(step)
             case .close, .reset: break
             }
         }

@@ -142,6 +142,26 @@ package final class RawServer: Sendable {
             }
         }
 
+        private func relay(_ socket: RawSocket, to server: RawEndpoint) throws {
+            let other = try RawSocket.connect(to: server)
+            let back = DispatchSemaphore(value: 0)
+            threads.start {
+                Self.copy(other, to: socket)
+                back.signal()
+            }
+            Self.copy(socket, to: other)
+            back.wait()
+            other.close()
+        }
+
+        /// Passes bytes on, and then their end.
+        private static func copy(_ from: RawSocket, to: RawSocket) {
+            while let bytes = try? from.receive(with: nil), !bytes.isEmpty {
+                guard (try? to.send(bytes, with: nil)) != nil else { break }
+            }
+            to.halfClose()
+        }
+
         func perform(_ response: RawResponse, on socket: RawSocket) throws {
             for step in response.steps {
                 switch step {
@@ -150,6 +170,7 @@ package final class RawServer: Sendable {
                     for _ in 0..<times { try socket.send(bytes, with: nil) }
                 case .pause(let time): Thread.sleep(forTimeInterval: time / .seconds(1))
                 case .perform(let work): work()
+                case .relay(let server): try relay(socket, to: server)
                 case .close: socket.close()
                 case .reset: socket.reset()
                 }

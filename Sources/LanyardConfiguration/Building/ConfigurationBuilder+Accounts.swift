@@ -63,11 +63,7 @@ extension ConfigurationBuilder {
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
         section.fill(&identity.allowsPlain, "unsafe_plain")
         warnOfNeedlessTLS(identity, section, shown: shown)
-        switch section.text("proxy") {
-        case nil, "none": identity.proxy = .none
-        case "environment": identity.proxy = .environment
-        case let url?: identity.proxy = .url(url)
-        }
+        readProxy(section, &identity, shown: shown)
         return identity
     }
 

@@ -93,11 +93,12 @@ extension ConfigurationBuilder {
         section.fill(&upstream.allowsLinkLocal, "allow_link_local")
         section.fill(&upstream.allowsPlain, "unsafe_plain")
         readTLS(section, &upstream, shown: shown)
-        top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
-        top.section("upstream_dns").fill(&upstream.dnsTimeout, "timeout")
+        top.section("upstream_dns").fill(&upstream.dns.refresh, "refresh")
+        top.section("upstream_dns").fill(&upstream.dns.timeout, "timeout")
         top.section("limits").fill(&upstream.tls.certificateBytesMax, "certificate_bytes_max")
         checkReach(section, upstream, shown: shown)
-        return Configuration.Route(route: route, upstream: upstream)
+        let readsVariables = readProxy(section, &upstream, of: route, shown: shown)
+        return Configuration.Route(route: route, upstream: upstream, readsProxyVariables: readsVariables)
     }
 
     private mutating func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {

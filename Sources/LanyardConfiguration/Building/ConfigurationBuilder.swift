@@ -9,6 +9,8 @@ struct ConfigurationBuilder {
     let credentialsFolder: String?
     /// The folder of the default admin socket.
     let adminFolder: String?
+    /// For routes with `proxy: environment`.
+    let proxies: ProxyEnvironment
     /// Secrets are read, so that what editors have added to them is found.
     let readsSecrets: Bool
     var diagnostics: [ConfigurationError] = []
@@ -24,15 +26,21 @@ struct ConfigurationBuilder {
 
     /// The configuration, with errors and warnings that concern several keys.
     static func build(
-        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, readsSecrets: Bool = false
+        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, proxies: ProxyEnvironment,
+        readsSecrets: Bool = false
     ) -> (configuration: Configuration, diagnostics: [ConfigurationError]) {
         var builder = ConfigurationBuilder(
-            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, proxies: proxies,
+            readsSecrets: readsSecrets)
         builder.complete()
         return (builder.configuration, builder.diagnostics)
     }
 
-    private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, readsSecrets: Bool) {
+    private init(
+        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, proxies: ProxyEnvironment,
+        readsSecrets: Bool
+    ) {
+        self.proxies = proxies
         self.readsSecrets = readsSecrets
         self.tree = tree
         self.credentialsFolder = credentialsFolder

@@ -69,6 +69,11 @@ struct ConfigurationCheck {
             return scalar(text, node, as: wanted, keywords: key.keywords, shown: makeShown())
         }
         let shown = makeShown()
+        if let alone = key.alone, let text = node.text {
+            let checked = scalar(text, node, as: alone.value, keywords: key.keywords, shown: shown)
+            guard checked.content != .invalid else { return checked }
+            return ConfigurationNode(.mapping([.init(key: alone.key, place: node.place, value: checked)]), at: node.place)
+        }
         switch (key.kind, node.content) {
         case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)
         case (.sections, .sequence(let elements)):

@@ -17,6 +17,13 @@ package struct ConfigurationKey: Equatable, Sendable {
         case values(ConfigurationValue)
     }
 
+    /// A value in place of a mapping.
+    package struct Alone: Equatable, Sendable {
+        /// The key of the mapping that it stands for.
+        package let key: String
+        package let value: ConfigurationValue
+    }
+
     /// `routes[].timeouts.connect`.
     package let path: String
     /// The last part of the path.
@@ -25,6 +32,8 @@ package struct ConfigurationKey: Equatable, Sendable {
     package let section: String
     /// What stands at the key.
     package let kind: Kind
+    /// A single value of a section means the section with this key alone; nil: it has no such form.
+    package let alone: Alone?
     /// Words that may replace the value: `none`, `auto`, `off`.
     package let keywords: [String]
     /// A section without the key is an error.
@@ -41,19 +50,22 @@ package struct ConfigurationKey: Equatable, Sendable {
         defaultDescription: String? = nil, _ meaning: String
     ) {
         self.init(
-            path: path, kind: kind, keywords: keywords, isRequired: required, defaultValue: nil,
+            path: path, kind: kind, alone: nil, keywords: keywords, isRequired: required, defaultValue: nil,
             defaultDescription: defaultDescription, meaning: meaning)
     }
 
-    package init(_ path: String, _ kind: Kind, or keywords: [String] = [], _ defaultValue: String, _ meaning: String) {
+    package init(
+        _ path: String, _ kind: Kind, alone: Alone? = nil, or keywords: [String] = [], _ defaultValue: String,
+        _ meaning: String
+    ) {
         self.init(
-            path: path, kind: kind, keywords: keywords, isRequired: false, defaultValue: defaultValue,
+            path: path, kind: kind, alone: alone, keywords: keywords, isRequired: false, defaultValue: defaultValue,
             defaultDescription: nil,
             meaning: meaning)
     }
 
     private init(
-        path: String, kind: Kind, keywords: [String], isRequired: Bool, defaultValue: String?,
+        path: String, kind: Kind, alone: Alone?, keywords: [String], isRequired: Bool, defaultValue: String?,
         defaultDescription: String?,
         meaning: String
     ) {
@@ -61,6 +73,7 @@ package struct ConfigurationKey: Equatable, Sendable {
         name = String(path.split(separator: ".").last ?? "")
         section = path.lastIndex(of: ".").map { String(path[..<$0]) } ?? ""
         self.kind = kind
+        self.alone = alone
         self.keywords = keywords
         self.isRequired = isRequired
         self.defaultValue = defaultValue
@@ -105,7 +118,7 @@ package struct ConfigurationKey: Equatable, Sendable {
     package var unit: String {
         let kind =
             switch kind {
-            case .section: "mapping"
+            case .section: alone.map { "\($0.value.wanted), or mapping" } ?? "mapping"
             case .sections: "list of mappings"
             case .named: "names to mappings"
             case .fields: "field names to field values, or to `{file: PATH}`"

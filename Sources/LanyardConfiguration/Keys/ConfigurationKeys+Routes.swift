@@ -89,6 +89,15 @@ extension ConfigurationKeys {
         .init(
             "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",
             "`strict` refuses every path that two readers could take differently."),
+        .init(
+            "routes[].proxy", .section, or: ["none", "environment"], "none",
+            "Outbound proxy to the upstream: CONNECT for https, absolute form for http. `environment`: as `http_proxy`, `https_proxy`, "
+                + "`all_proxy` and `no_proxy` say."),
+        .init(
+            "routes[].proxy.url", .value(.proxy), required: true, "Where it is, such as `http://proxy.internal:3128`."),
+        .init(
+            "routes[].proxy.credentials_file", .value(.file(.secret)),
+            "`user:password` for a proxy that asks for a login (Basic)."),
         .init("routes[].tls", .section, "TLS towards the upstream."),
         .init(
             "routes[].tls.ca_file", .value(.file(.needed)), defaultDescription: "the system's", "CA certificates, PEM."),

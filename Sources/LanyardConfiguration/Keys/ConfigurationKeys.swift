@@ -129,8 +129,12 @@ package enum ConfigurationKeys {
         .init("identities.*.tls.certificate_file", .value(.file(.needed)), "Client certificate, PEM."),
         .init("identities.*.tls.key_file", .value(.file(.needed)), "Its key, PEM."),
         .init(
-            "identities.*.proxy", .value(.url), or: ["none", "environment"], "none",
+            "identities.*.proxy", .section, alone: .init(key: "url", value: .url), or: ["none", "environment"], "none",
             "Outbound proxy for identity calls."),
+        .init("identities.*.proxy.url", .value(.url), required: true, "Where it is; the same as the URL alone."),
+        .init(
+            "identities.*.proxy.credentials_file", .value(.file(.needed)),
+            "`user:password` for a proxy that asks for a login (Basic)."),
         .init(
             "identities.*.unsafe_plain", .value(.boolean), "false",
             "Sends passwords and tokens over plain http to an address that is not loopback."),

@@ -30,6 +30,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case url
     /// The same with an optional query (RFC 6749 §3.1).
     case endpoint
+    /// The http URL of a proxy, with its port.
+    case proxy
     /// An http(s) URL with an optional path.
     case baseURL
     case pathPrefix
@@ -76,6 +78,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .baseURL: _ = try URLText.base(text)
         case .url: _ = try URLText.parts(text)
         case .endpoint: _ = try URLText.parts(text, takesQuery: true)
+        case .proxy: _ = try URLText.proxy(text)
         case .file where text.utf8.contains(0) || text.utf8.count > 4095:
             throw ValueError("not a path", remedy: "write \(wanted)")
         default:
@@ -117,7 +120,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .refusal:
             text == "grpc-16"
                 || !Self.isOctal(text) && ConfigurationText.integer(text).map((100...599).contains) ?? false
-        case .file, .listenAddress, .upstream, .url, .endpoint, .baseURL: true
+        case .file, .listenAddress, .upstream, .url, .endpoint, .proxy, .baseURL: true
         }
     }
 
@@ -145,6 +148,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .upstream: "http://…, https://… or unix:/path"
         case .url: "an http:// or https:// URL"
         case .endpoint: "an http:// or https:// URL, perhaps with a query"
+        case .proxy: "an http:// URL with a port"
         case .baseURL: "an http:// or https:// URL"
         case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"

@@ -139,6 +139,32 @@ package enum URLText {
             isFullyQualified: parts.isFullyQualified, path: parts.path, zone: parts.zone)
     }
 
+    /// The proxy of a route: `http://host:port`.
+    ///
+    /// - Parameter defaultPort: of a URL without one; nil: it needs one.
+    /// - Throws: message and remedy.
+    package static func proxy(
+        _ text: String, defaultPort: UInt16? = nil
+    ) throws(ConfigurationValue.ValueError) -> UpstreamSettings.Proxy {
+        if let colon = text.firstRange(of: "://"), text[..<colon.lowerBound].lowercased() != "http" {
+            throw .init(
+                "the scheme of a proxy's URL is not http: a proxy that is reached by TLS or SOCKS is not supported",
+                remedy: "name a port of the proxy that speaks plain HTTP, such as http://proxy.internal:3128")
+        }
+        guard !text.utf8.contains(UInt8(ascii: "%")) || text.utf8.contains(UInt8(ascii: "@")) else {
+            throw .init(
+                "the URL of a proxy has a % in it",
+                remedy: "write its name, or an address that is valid in every network")
+        }
+        let parts = try parts(text, takesPath: false)
+        guard let port = parts.port ?? defaultPort else {
+            throw .init(
+                "the URL of a proxy has no port",
+                remedy: "write it, such as http://\(parts.host):3128: proxies have no default")
+        }
+        return UpstreamSettings.Proxy(host: parts.host, port: port, isFullyQualified: parts.isFullyQualified)
+    }
+
     /// A URL with its host in canonical form; nil if it is none.
     package static func canonical(_ text: String) -> String? {
         (try? parts(text, takesQuery: true))?.text

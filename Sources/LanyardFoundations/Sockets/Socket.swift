@@ -24,8 +24,15 @@ package enum Socket {
 
     /// Reads once.
     package static func receive(_ descriptor: CInt, into room: UnsafeMutableRawBufferPointer) -> Received {
+        receive(descriptor, into: room, flags: 0)
+    }
+
+    @inline(__always)
+    private static func receive(
+        _ descriptor: CInt, into room: UnsafeMutableRawBufferPointer, flags: CInt
+    ) -> Received {
         while true {
-            let count = recv(descriptor, room.baseAddress, room.count, 0)
+            let count = recv(descriptor, room.baseAddress, room.count, flags)
             if count > 0 { return .bytes(count) }
             if count == 0 { return .end }
             switch errno {
@@ -34,6 +41,11 @@ package enum Socket {
             default: return .failed(errno)
             }
         }
+    }
+
+    /// Reads once. The bytes stay in the socket for the next read.
+    package static func peek(_ descriptor: CInt, into room: UnsafeMutableRawBufferPointer) -> Received {
+        receive(descriptor, into: room, flags: CInt(MSG_PEEK))
     }
 
     /// Writes once.

@@ -35,7 +35,7 @@ package enum ProcessEnvironment {
 package enum LibraryVariables: Sendable {
     /// TLS secrets, providers, trust, and how names are resolved.
     case always
-    /// Read by libcurl for identities with `proxy: environment` only.
+    /// Read for identities and routes with `proxy: environment` only.
     case proxies
 
     private static let libraryVariables: Set<String> = [

@@ -63,16 +63,14 @@ package final class AccessToken: Sendable {
     /// Seconds that its new holder may use it: some less than it lives, because the holder counts from when the response came. nil: its end
     /// is unknown.
     package func secondsForOthers(at now: Instant) -> Int? {
-        guard expiresAt != .never else { return nil }
-        let rest = expiresAt - now
-        return max(2, Int((rest - min(.seconds(5), rest / 10)).inSeconds))
+        expiresAt == .never ? nil : IssuedLifetime.seconds(rest: expiresAt - now)
     }
 
     /// It lives long enough to be of use to another program: 3 s, or a quarter of a life under 12 s.
     package func mayBeHandedOut(at now: Instant) -> Bool {
         guard now < usableUntil else { return false }
-        let isShort = lifetime > .zero && lifetime < .seconds(12)
-        return expiresAt == .never || expiresAt - now >= (isShort ? lifetime / 4 : .seconds(3))
+        let restMin = lifetime > .zero ? IssuedLifetime.restMin(lifetime: lifetime) : .seconds(3)
+        return expiresAt == .never || expiresAt - now >= restMin
     }
 
     /// How a refused token can be replaced (refresh.md 5, refresh-outcomes.md 11).

@@ -118,7 +118,7 @@ package struct IdentityConnection: Equatable, Sendable {
     package let certificateEnd: WallTime?
 }
 
-/// What the files of an identity's `tls` hold, in PEM. nil: no such file is configured.
+/// What the files of an identity's `tls` hold, in PEM, and that of its proxy's credential. nil: no such file is configured.
 ///
 /// libcurl gets the contents, never a path: it would open the file on the identity's loop, where a file that hangs
 /// stops every call.
@@ -127,8 +127,13 @@ package struct IdentityTLSContents: Equatable, Sendable {
     var authorities: Secret?
     var certificate: Secret?
     var key: Secret?
+    /// The value of `Proxy-Authorization`.
+    var proxyAuthorization: Secret?
 
-    package init(authorities: Secret? = nil, certificate: Secret? = nil, key: Secret? = nil) {
+    package init(
+        authorities: Secret? = nil, certificate: Secret? = nil, key: Secret? = nil, proxyAuthorization: Secret? = nil
+    ) {
+        self.proxyAuthorization = proxyAuthorization
         self.authorities = authorities
         self.certificate = certificate
         self.key = key

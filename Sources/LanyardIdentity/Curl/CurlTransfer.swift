@@ -310,12 +310,7 @@ final class CurlTransfer {
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         guard set(CURLOPT_OPENSOCKETDATA, own: own), lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
         else { return false }
-        switch trust.proxy {
-        case .environment: return true
-        case .none: return set(CURLOPT_PROXY, "")
-        // An explicit proxy applies to every host, whatever `no_proxy` says.
-        case .url(let url): return set(CURLOPT_PROXY, url) && set(CURLOPT_NOPROXY, "")
-        }
+        return handle.setProxy(trust)
     }
 
     private func setRequest() -> Bool {
@@ -619,6 +614,9 @@ final class CurlTransfer {
         if isTooLarge {
             return "its head is larger than 64 KiB or its body larger than \(request.responseBytesMax >> 20) MiB"
         }
+        var status = 0
+        lanyard_curl_get_long(easy, CURLINFO_HTTP_CONNECTCODE, &status)
+        if code != CURLE_OK, status >= 300 { return "the proxy refused to connect to it, with the status \(status)" }
         switch code {
         // The words of an upstream's failures, for the same causes.
         case CURLE_COULDNT_RESOLVE_HOST: return "its name cannot be resolved"

@@ -3,34 +3,6 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// An established connection on its way to the connection that will own it.
-final class ConnectedStream {
-    var stream: ByteStream
-    let address: SocketAddress
-    fileprivate let deadlineAt: Instant
-    /// The socket is connected. The handshake of TLS may be in progress.
-    fileprivate var isConnected = false
-    /// `ShardTrust.epoch` when the handshake began; 0 without TLS.
-    fileprivate(set) var trustEpoch = 0
-
-    fileprivate init(
-        taking socket: consuming OwnedDescriptor, to address: SocketAddress, budget: BufferBudget, deadlineAt: Instant
-    ) {
-        stream = ByteStream(taking: socket, budget: budget)
-        self.address = address
-        self.deadlineAt = deadlineAt
-    }
-
-    /// The caller becomes the owner.
-    func release(on loop: EventLoop) -> ByteStream { stream.handOver(on: loop) }
-
-    /// Has `watcher` informed from here on, in place of the connector.
-    func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
-        stream = stream.handOver(on: loop)
-        try stream.watch(on: loop, by: watcher)
-    }
-}
-
 /// Establishes one connection: tries the addresses in order, IPv6 and IPv4 in turn, the next one after 250 ms or a failure (RFC 8305
 /// §4 and §5). The first connection is used. With TLS it counts when its handshake is complete and the upstream is verified.
 ///
@@ -74,10 +46,13 @@ package final class Connector: Watcher, @unchecked Sendable {
         failures = target.trust
         self.resources = resources
         let settings = target.settings
-        self.addresses = Self.alternating(addresses.filter { settings.prohibition(of: $0) == nil })[...]
+        let obstacle = target.obstacle(with: resources.proxy.authorization)
+        let allowed = obstacle == nil ? addresses.filter { settings.prohibition(of: $0) == nil } : []
+        self.addresses = Self.alternating(allowed)[...]
         if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
         // The interface of a link-local address does not exist, so that there is no address to connect to.
         if addresses.isEmpty, settings.zone != nil { failure = .refused(ENODEV) }
+        if let obstacle { failure = obstacle }
         self.loop = loop
         self.completion = completion
         self.overallDeadline = overallDeadline
@@ -130,10 +105,10 @@ package final class Connector: Watcher, @unchecked Sendable {
         if attempts.isEmpty { finish(.failure(failure)) } else { armDeadline() }
     }
 
-    /// A failure of TLS says more than that of another address, which may not even respond. That of an address for which
-    /// the machine has no address of its own says least.
+    /// A failure of TLS, or a proxy's refusal, says more than that of another address, which may not even respond. That of an address for
+    /// which the machine has no address of its own says least.
     private func note(_ failure: UpstreamError) {
-        if case .tls = self.failure { return }
+        if self.failure.isOfPeer { return }
         if hasFailure, failure.isMissingFamily { return }
         hasFailure = true
         self.failure = failure
@@ -148,8 +123,9 @@ package final class Connector: Watcher, @unchecked Sendable {
             return .failed(errno == EAFNOSUPPORT ? .refused(errno, at: address) : .local(errno))
         }
         let attempt = ConnectedStream(
-            taking: OwnedDescriptor(taking: raw), to: address, budget: resources.buffers,
-            deadlineAt: loop.now + settings.timeouts.connect)
+            taking: OwnedDescriptor(taking: raw), to: address,
+            through: trust == nil ? nil : settings.tunnel(with: resources.proxy.authorization),
+            budget: resources.buffers, deadlineAt: loop.now + settings.timeouts.connect)
         if address.family != AF_UNIX {
             Socket.setNoDelay(raw)
             Socket.limitUnsent(raw)
@@ -183,10 +159,17 @@ package final class Connector: Watcher, @unchecked Sendable {
             // Another address is tried if this one fails.
             nextAttemptAt = .never
         }
+        switch attempt.continueTunnel() {
+        case .open: break
+        case .incomplete: return armDeadline()
+        case .failed(let error): return fail(attempt, .proxy(error, at: attempt.address))
+        }
         do throws(TLSError) {
             if let trust, !attempt.stream.isSecured {
                 attempt.trustEpoch = trust.epoch
                 try attempt.stream.secure(to: trust.context, workspace: resources.tls, offering: offer)
+                // Something may stand behind the response of a proxy, of which nothing is reported again.
+                if settings.proxy != nil { attempt.stream.expectInput() }
             }
         } catch {
             return fail(attempt, .tls(error, at: attempt.address))
@@ -214,9 +197,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         let now = loop.now
         for attempt in attempts where attempt.deadlineAt <= now || overallDeadline <= now {
             attempt.stream.close(on: loop)
-            note(
-                attempt.isConnected
-                    ? .tls(.timedOut, at: attempt.address) : .connectTimedOut(at: attempt.address))
+            note(attempt.timeout)
         }
         attempts.removeAll { $0.deadlineAt <= now || overallDeadline <= now }
         if now >= overallDeadline { return finish(.failure(failure)) }

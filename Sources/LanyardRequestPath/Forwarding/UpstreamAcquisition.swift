@@ -67,7 +67,7 @@ package final class UpstreamAcquisition {
 }
 
 extension UpstreamPool {
-    /// What the connections of a shard share.
+    /// What the connections of a pool have in common. All but `proxy` is the shard's.
     struct Resources {
         let buffers: BufferBudget
         let tls: TLSWorkspace
@@ -77,5 +77,6 @@ extension UpstreamPool {
         /// Of the heads of responses.
         let responseLimits: HeadLimits
         var keepAlive = KeepAlivePolicy()
+        let proxy: ShardProxy
     }
 }

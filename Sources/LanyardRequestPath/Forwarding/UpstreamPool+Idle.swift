@@ -108,6 +108,19 @@ extension UpstreamPool {
         while let connection = idle.newest { discard(connection) }
     }
 
+    /// The files of the upstream's TLS hold something else: connections of the former context carry no further request.
+    func replaceTLS(_ context: TLSClientContext) {
+        loop.assertIsCurrent()
+        // Routes that share the pool each bring it.
+        if trust?.replace(context) == true { closeStaleConnections() }
+    }
+
+    /// New connections, and requests that a proxy forwards, have another credential from here on.
+    func replaceProxyAuthorization(_ value: Secret?) {
+        loop.assertIsCurrent()
+        resources.proxy.authorization = value
+    }
+
     /// The addresses of the name have changed, or the upstream is verified by other files: closes idle connections that
     /// must not be used any more.
     func closeStaleConnections() {

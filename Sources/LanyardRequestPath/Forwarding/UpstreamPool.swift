@@ -85,7 +85,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         self.parked = parked
         resources = Resources(
             buffers: buffers, tls: tls, frames: frames ?? FrameMemory(budget: buffers, on: loop),
-            counters: http2 ?? HTTP2Counters(.upstream), responseLimits: responseLimits, keepAlive: keepAlive)
+            counters: http2 ?? HTTP2Counters(.upstream), responseLimits: responseLimits, keepAlive: keepAlive,
+            proxy: ShardProxy(target.proxyAuthorization))
         idleOfShard = idle
         self.counters = counters
         super.init()
@@ -190,13 +191,6 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Of the present files.
     private var trustEpoch: Int { trust?.epoch ?? 0 }
-
-    /// The files of the upstream's TLS hold something else: connections of the former context carry no further request.
-    func replaceTLS(_ context: TLSClientContext) {
-        loop.assertIsCurrent()
-        // Routes that share the pool each bring it.
-        if trust?.replace(context) == true { closeStaleConnections() }
-    }
 
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
@@ -433,6 +427,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     func fail(_ request: Acquisition, _ failure: UpstreamError) {
         loop.assertIsCurrent()
+        let failure = target.reported(failure)
         request.slot = nil
         let followers = endOpening(request)
         schedule(.freed)

@@ -42,7 +42,8 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
         let buffers = BufferBudget(Self.bufferBytesMax)
         resources = UpstreamPool.Resources(
             buffers: buffers, tls: TLSWorkspace(buffersMax: 1), frames: FrameMemory(budget: buffers, on: loop),
-            counters: HTTP2Counters(.upstream), responseLimits: .response)
+            counters: HTTP2Counters(.upstream), responseLimits: .response,
+            proxy: ShardProxy(target.proxyAuthorization))
         super.init()
     }
 
@@ -126,6 +127,6 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
         (connector, connected) = (nil, nil)
         let reply = self.reply
         self.reply = nil
-        reply?(result)
+        reply?(result.mapError(target.reported))
     }
 }

@@ -30,6 +30,8 @@ package final class UpstreamTarget: Sendable {
     /// Grows when the name's addresses change: a connection with an older number must be checked. 0 if there is no
     /// name.
     let epoch = Atomic<Int>(0)
+    /// The value of `Proxy-Authorization` as its file says now; nil: there is none, or it cannot be used.
+    private let latestProxyAuthorization: Guarded<Secret?>
     /// nil: the upstream does not speak TLS.
     package let trust: UpstreamTrust?
     /// The upstream has asked for HTTP/1.1 (H4). It stays so until a reload makes another target.
@@ -54,18 +56,20 @@ package final class UpstreamTarget: Sendable {
 
     /// - Parameters:
     ///   - tls: how to connect by TLS; nil for an upstream without.
+    ///   - proxyAuthorization: the value of `Proxy-Authorization`; nil: there is none, or its file cannot be used.
     ///   - log: gets the failures of TLS, and how connections of HTTP/2 end.
     package init(
         _ settings: UpstreamSettings, resolver: Resolver, tls: TLSClientContext? = nil,
-        log: Logger = Logger(label: "lanyard.upstream")
+        proxyAuthorization: Secret? = nil, log: Logger = Logger(label: "lanyard.upstream")
     ) {
         self.settings = settings
+        latestProxyAuthorization = Guarded(proxyAuthorization)
         trust = tls.map { UpstreamTrust($0, of: settings.authority, log: log) }
         endLog = HTTP2EndLog(log, of: settings.authority)
         self.resolver = resolver
         connections = SharedLimit(settings.connectionsMax)
-        state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
-        switch settings.endpoint {
+        state = Guarded(State(cache: DNSCache(refresh: settings.dns.refresh)))
+        switch settings.dialled {
         case .unix(let path): fixed = SocketAddress(path: path).map { [$0] } ?? []
         // Its interface may come, and come back with another number: it is looked up for each connection.
         case .tcp where settings.zone != nil: fixed = []
@@ -76,7 +80,7 @@ package final class UpstreamTarget: Sendable {
     }
 
     /// The resolver's lookups may take as long as this upstream allows from now on. One that a reload builds does so when it is served.
-    package func setLookupTimeout() { resolver.setTimeout(settings.dnsTimeout) }
+    package func setLookupTimeout() { resolver.setTimeout(settings.dns.timeout) }
 
     /// Addresses to connect to, in order: at once if usable ones are known, else after a lookup.
     ///
@@ -86,7 +90,7 @@ package final class UpstreamTarget: Sendable {
             return .known(SocketAddress(host: "\(host)%\(zone)", port: port).map { [$0] } ?? [])
         }
         if let fixed { return .known(fixed) }
-        guard case .tcp(_, let port, _) = settings.endpoint else { return .known([]) }
+        guard case .tcp(_, let port, _) = settings.dialled else { return .known([]) }
         let (action, hasOld) = state.withLock { ($0.cache.requireAddresses(at: now), !$0.cache.addresses.isEmpty) }
         switch action {
         case .use(let addresses, let startsLookup):
@@ -100,7 +104,7 @@ package final class UpstreamTarget: Sendable {
                 if case .failure = result, !old.isEmpty { return reply(.success(old)) }
                 reply(result.map { $0.map { $0.with(port: port) } })
             }
-            return .pending(waitMax: hasOld ? Self.staleWaitMax : settings.dnsTimeout)
+            return .pending(waitMax: hasOld ? Self.staleWaitMax : settings.dns.timeout)
         }
     }
 
@@ -114,14 +118,14 @@ package final class UpstreamTarget: Sendable {
             return (startsLookup, state.cache.refreshAt)
         }
         if startsLookup { startLookup(at: now) }
-        return max(next, now + settings.dnsRefresh / 8)
+        return max(next, now + settings.dns.refresh / 8)
     }
 
     /// Whether the name still has this address.
     func hasAddress(_ address: SocketAddress) -> Bool { state.withLock { $0.cache.addresses.contains(address) } }
 
     private func startLookup(at now: Instant) {
-        guard case .tcp(_, let port, _) = settings.endpoint else { return }
+        guard case .tcp(_, let port, _) = settings.dialled else { return }
         resolver.resolve(settings.lookupName) { [self] result in
             switch result {
             case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
@@ -147,6 +151,30 @@ package final class UpstreamTarget: Sendable {
         trust?.replace(context)
         for pool in state.withLock(\.pools) { pool.loop.post { pool.replaceTLS(context) } }
     }
+
+    // MARK: Proxy
+
+    /// The value of `Proxy-Authorization`. From any thread.
+    var proxyAuthorization: Secret? { latestProxyAuthorization.withLock { $0 } }
+
+    /// The credential for the proxy is another one: each shard uses it from its next turn on. From any thread.
+    ///
+    /// - Parameter value: of `Proxy-Authorization`; nil: its file cannot be used, and no connection is made.
+    package func replaceProxyAuthorization(_ value: Secret?) {
+        latestProxyAuthorization.withLock { $0 = value }
+        for pool in state.withLock(\.pools) { pool.loop.post { pool.replaceProxyAuthorization(value) } }
+    }
+
+    /// Why no connection is made whatever the addresses are; nil: one may be.
+    ///
+    /// - Parameter authorization: of the shard.
+    func obstacle(with authorization: Secret?) -> UpstreamError? {
+        if settings.proxy?.credentialsFile != nil, authorization == nil { return .proxy(.credentialUnavailable) }
+        return settings.prohibitionOfLiteral
+    }
+
+    /// The error for a request, which was found while connecting.
+    func reported(_ error: UpstreamError) -> UpstreamError { settings.proxy == nil ? error : error.ofProxy }
 
     // MARK: HTTP/2
 

@@ -9,6 +9,19 @@ package final class Route: Sendable {
         var methods: [[UInt8]]
     }
 
+    /// The upstream as its URL names it.
+    private struct UpstreamOrigin: Sendable {
+        let authority: [UInt8]
+        let isTLS: Bool
+        let absoluteStart: [UInt8]?
+
+        init(_ upstream: UpstreamSettings?) {
+            authority = Array((upstream?.authority ?? "").utf8)
+            if case .tcp(_, _, let isTLS) = upstream?.endpoint { self.isTLS = isTLS } else { isTLS = false }
+            absoluteStart = upstream?.forwardingProxy == nil ? nil : Array("http://".utf8) + authority
+        }
+    }
+
     /// A field of `set_headers`.
     package struct FixedField: Sendable {
         package let name: [UInt8]
@@ -64,17 +77,21 @@ package final class Route: Sendable {
     /// `redirects.fields`.
     private let referenceNames: [[UInt8]]
     var hasReferenceNames: Bool { !referenceNames.isEmpty }
+    private let origin: UpstreamOrigin
     /// The upstream's own `Host`.
-    let authority: [UInt8]
-    let isUpstreamTLS: Bool
+    var authority: [UInt8] { origin.authority }
+    var isUpstreamTLS: Bool { origin.isTLS }
+    /// `http://` and the authority, with which a target begins that a proxy forwards; nil: targets are in origin form.
+    var absoluteStart: [UInt8]? { origin.absoluteStart }
+    /// The client's target is sent byte for byte.
+    let keepsTarget: Bool
     /// The pinned user; nil follows the active one. It changes before a shard gets the route, and not afterwards.
     package private(set) nonisolated(unsafe) var user: UserIndex?
 
     /// - Parameter upstream: nil: no request is sent, and no reference of one is judged.
     package init(_ settings: RouteSettings, index: Int, user: UserIndex?, upstream: UpstreamSettings? = nil) {
         self.settings = settings
-        authority = Array((upstream?.authority ?? "").utf8)
-        if case .tcp(_, _, let isTLS) = upstream?.endpoint { isUpstreamTLS = isTLS } else { isUpstreamTLS = false }
+        origin = UpstreamOrigin(upstream)
         referenceNames = settings.redirects == .rewrite ? settings.redirectFields.map { Array($0.utf8) } : []
         self.index = index
         self.user = user
@@ -98,6 +115,7 @@ package final class Route: Sendable {
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []
+        keepsTarget = path == nil && origin.absoluteStart == nil
         if case .value(let value) = settings.host { hostValue = Array(value.utf8) } else { hostValue = [] }
         mapsClientHost = settings.host == .client && settings.redirects == .rewrite && path != nil
         mapsReferences = settings.redirects == .rewrite

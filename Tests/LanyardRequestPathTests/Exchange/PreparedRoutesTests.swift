@@ -28,7 +28,7 @@ import Testing
     private static func other(_ bench: ProxyBench) -> RequestPath.Settings {
         var settings = bench.settings
         settings.routes[0].route.user = "carol"
-        settings.routes[0].upstream.dnsTimeout = .seconds(50)
+        settings.routes[0].upstream.dns.timeout = .seconds(50)
         settings.limits.connectionsMax = 3
         settings.limits.parkedRequestsMax = 4
         return settings

@@ -22,6 +22,8 @@ final class ProxyBench: Sendable {
         /// TLS on both sides, for a client and an upstream without it.
         var hasTLS = false
         var log = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
+        /// For the proxy of the upstream, by the path of its `credentials_file`.
+        var proxyAuthorizations: [String: Secret] = [:]
         /// The shards' time passes by `pass` alone.
         var timeStands = false
     }
@@ -74,10 +76,12 @@ final class ProxyBench: Sendable {
         sides = (listener, upstreamRelay?.endpoint ?? upstream.endpoint)
         relays = try upstreamRelay.map { (client: try TLSRelay(.client, before: listener), upstream: $0) }
         endpoint = relays?.client.endpoint ?? listener
-        settings = try RequestPath.Settings(
+        var settings = try RequestPath.Settings(
             listeners: [plan.listener], routes: [(plan.route, plan.upstream)],
             upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [], limits: plan.limits,
             tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503)
+        settings.proxyAuthorizations = plan.proxyAuthorizations
+        self.settings = settings
         path = try RequestPath(
             settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,
             shardCount: plan.shards, source: tokens, log: plan.log)

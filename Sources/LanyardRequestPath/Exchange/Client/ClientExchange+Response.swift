@@ -97,6 +97,10 @@ extension ClientExchange {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
+                    if response.status == 407, let proxy = active.shardRoute.forwardingProxy {
+                        refuseLogin(at: proxy)
+                        return .relayed(.ended)
+                    }
                     if active.route.passesAuthorization || active.shardRoute.sharesConnections {
                         noteChallenge(table, headBytes, for: active)
                     }
@@ -117,6 +121,12 @@ extension ClientExchange {
                 return .relayed(carryOut(machine.handleUpstreamFailure(error)))
             }
         }
+    }
+
+    /// The proxy that forwards the request asks for a login, or refuses the one that it got.
+    private func refuseLogin(at proxy: ShardProxy) {
+        let address = upstream.connection?.stream.peerAddress
+        refuse(.upstream(.proxy(.loginRequired(hasSentCredential: proxy.authorization != nil), at: address)))
     }
 
     /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).

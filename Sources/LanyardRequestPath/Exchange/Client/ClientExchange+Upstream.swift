@@ -231,6 +231,7 @@ extension ClientExchange {
                     requestID: id, upgrade: nil, peer: peer, values: served.fieldValues)
             }
             heads.out.clear()
+            if let proxy = served.forwardingProxy { heads.proxyAuthorization = proxy.authorization }
             return writer.write(
                 into: &heads.out, on: served.route, in: heads, token: token, authority: served.authority,
                 requestID: id, upgrade: input.isUpgrade ? input.upgrade : nil, peer: peer, values: served.fieldValues)

@@ -26,7 +26,7 @@ package struct RequestHeadWriter: ~Copyable {
         into out: inout some HeadSink & ~Copyable, on route: Route, in context: HeadContext, token: AccessToken,
         authority: [UInt8], requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?, values: [FieldValue] = []
     ) -> Bool {
-        writeStart(&out, authority, on: route)
+        writeStart(&out, authority, on: route, in: context)
         let clientSentOwn = writeFields(&out, authority, on: route, in: context, appendsPeer: peer != nil)
         writeFraming(&out)
         out.writeOptions(wantsTrailers: head.wantsTrailers, upgrade: upgrade)
@@ -51,10 +51,14 @@ package struct RequestHeadWriter: ~Copyable {
         return !clientSentOwn
     }
 
-    private func writeStart<Sink: HeadSink & ~Copyable>(_ out: inout Sink, _ authority: [UInt8], on route: Route) {
-        if Sink.copiesLines, route.basePath == nil, target.form == .origin {
+    private func writeStart<Sink: HeadSink & ~Copyable>(
+        _ out: inout Sink, _ authority: [UInt8], on route: Route, in context: HeadContext
+    ) {
+        if Sink.copiesLines, route.keepsTarget, target.form == .origin {
             // Method, space and target as the client has sent them.
             out.write(bytes[run: head.method.lowerBound..<head.target.upperBound])
+        } else if let start = route.absoluteStart {
+            return writeStartForProxy(&out, start, authority, on: route, in: context)
         } else {
             out.beginRequest(bytes[run: head.method])
             Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
@@ -67,6 +71,24 @@ package struct RequestHeadWriter: ~Copyable {
         case .value: out.write(route.hostValue)
         case .client, .upstream: out.write(authority)
         }
+        out.endField()
+    }
+
+    /// The same for a proxy that forwards the request: with an absolute target, whose authority its `Host` repeats (RFC 9112 §3.2.2), and
+    /// with the credential for the proxy.
+    private func writeStartForProxy(
+        _ out: inout some HeadSink & ~Copyable, _ start: [UInt8], _ authority: [UInt8], on route: Route,
+        in context: HeadContext
+    ) {
+        out.beginRequest(bytes[run: head.method])
+        out.write(start)
+        Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
+        out.beginAuthority()
+        out.write(authority)
+        out.endField()
+        guard let authorization = context.proxyAuthorization else { return }
+        out.beginField("Proxy-Authorization")
+        out.write(authorization)
         out.endField()
     }
 

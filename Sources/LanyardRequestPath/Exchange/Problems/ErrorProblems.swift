@@ -91,7 +91,68 @@ extension Problem {
                 "The upstream's name resolves to no loopback address, and plain http would expose tokens on the network: "
                     + "correct the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
                 error: "destination_ip_prohibited", needsOperator: true)
+        case .proxy(let error, _): ofProxy(error)
         case .local: overloaded("No descriptor or memory for an upstream connection.")
+        }
+    }
+
+    /// Why no connection through the route's proxy was established.
+    private static func ofProxy(_ error: ProxyError) -> Problem {
+        switch error {
+        case .nameNotFound: unreachable("The name of the route's proxy cannot be resolved.", error: "dns_error")
+        case .nameTimedOut:
+            timeout(
+                "The name of the route's proxy was not resolved within upstream_dns.timeout.", error: "dns_timeout")
+        case .notConnected(let code):
+            unreachable(
+                "Connecting to the route's proxy failed: \(Errno.text(of: code)).", error: "connection_refused")
+        case .connectTimedOut:
+            timeout("Connecting to the route's proxy took too long.", error: "connection_timeout")
+        case .refused(let status): refusedByProxy(status)
+        case .loginRequired(hasSentCredential: false):
+            unreachable(
+                "The route's proxy asks for a login with the status 407: name a file with user:password as "
+                    + "proxy.credentials_file of the route.",
+                error: "proxy_configuration_error; received-status=407", needsOperator: true)
+        case .loginRequired(hasSentCredential: true):
+            unreachable(
+                "The route's proxy refuses the user and the password of proxy.credentials_file with the status 407.",
+                error: "proxy_configuration_error; received-status=407", needsOperator: true)
+        case .invalid(let headError):
+            unreachable(
+                "The route's proxy gave no response to CONNECT that can be read: \(headError.message.description).",
+                error: "http_protocol_error", needsOperator: true)
+        case .closed:
+            unreachable(
+                "The route's proxy closed the connection without a response to CONNECT.", error: "connection_terminated"
+            )
+        case .responseTimedOut:
+            timeout("The route's proxy gave no response to CONNECT in time.", error: "connection_timeout")
+        case .credentialUnavailable:
+            unreachable(
+                "The file proxy.credentials_file of the route cannot be used; see Lanyard's log.",
+                error: "proxy_configuration_error", needsOperator: true)
+        case .forbiddenAddress:
+            unreachable(
+                "The address of the route's proxy is one of metadata services, such as a link-local one. allow_link_local "
+                    + "permits it.",
+                error: "destination_ip_prohibited", needsOperator: true)
+        case .plainBeyondLoopback:
+            unreachable(
+                "The name of the route's proxy resolves to no loopback address, and plain http would expose tokens on the "
+                    + "network: use https, or set unsafe_plain if that way is safe.",
+                error: "destination_ip_prohibited", needsOperator: true)
+        }
+    }
+
+    /// - Parameter status: of the proxy's response to CONNECT.
+    private static func refusedByProxy(_ status: Int) -> Problem {
+        let detail = "The route's proxy refused to connect to the upstream, with the status \(status)."
+        return switch status {
+        case 504: timeout(detail, error: "connection_timeout; received-status=504")
+        case 500...599: unreachable(detail, error: "destination_unavailable; received-status=\(status)")
+        default:
+            unreachable(detail, error: "connection_refused; received-status=\(status)", needsOperator: true)
         }
     }
 

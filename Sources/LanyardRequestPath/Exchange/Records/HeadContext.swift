@@ -10,6 +10,8 @@ final class HeadContext {
     var out = HeadWriter()
     /// The same for a client of HTTP/2. Empty but between a head's writing and its sending.
     var fields = HTTP2FieldWriter()
+    /// The value of `Proxy-Authorization` for the request that is being written, if a proxy forwards it; else without meaning.
+    var proxyAuthorization: Secret?
     private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
     private var dateSecond: Int64 = -1
 

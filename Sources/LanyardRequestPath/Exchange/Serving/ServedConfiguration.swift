@@ -125,6 +125,8 @@ final class ShardRoute {
     let isTLS: Bool
     /// Of the fields whose values files hold, in their order. Most routes have none.
     let fieldValues: [FieldValue]
+    /// Requests go to a proxy that forwards them; nil: they go to the upstream, perhaps through a tunnel.
+    let forwardingProxy: ShardProxy?
 
     init(
         _ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters,
@@ -141,6 +143,7 @@ final class ShardRoute {
         let authenticates = ConnectionAuthentication.isUsed(byPrefix: route.settings.injectPrefix)
         sharesConnections = configuration.targets[index].settings.sharesConnections && !authenticates
         isTLS = configuration.targets[index].trust != nil
+        forwardingProxy = pool.target.settings.forwardingProxy == nil ? nil : pool.resources.proxy
     }
 
     /// A file of `set_headers` cannot be used, so that no request can be sent.
