@@ -262,7 +262,7 @@ let package = Package(
         .tests(
             "LanyardTests",
             [
-                "COpenSSL", "Lanyard", "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations",
+                "COpenSSL", "Lanyard", "LanyardAdmin", "LanyardBroker", "LanyardConfiguration", "LanyardFoundations",
                 "LanyardIdentity", "LanyardRequestPath", "LanyardSessions", "LanyardSettings", "LanyardTelemetry",
                 "TestSupport", logging,
             ]),

@@ -1,4 +1,5 @@
 import LanyardConfiguration
+import LanyardFoundations
 import LanyardIdentity
 import LanyardSettings
 

@@ -1,5 +1,6 @@
 import COpenSSL
 import Foundation
+import LanyardBroker
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardSettings
@@ -49,21 +50,20 @@ import Testing
             path = try RequestPath(
                 RequestPath.Settings(configuration, upstream, files.fieldSecrets),
                 sockets: try configuration.listeners.map { try ListeningSocket($0) },
-                capabilities: files.secrets(ofListeners: 2),
+                capabilities: files.secrets(ofPlaces: 2),
                 listenerTLS: listener.contexts,
                 names: UserNames(["alice"]), shardCount: 2, source: SessionTokenSource(), log: log)
-            let loop = try EventLoop(label: "test.files")
+            let (loop, plan) = (try EventLoop(label: "test.files"), configuration.listeners.capabilityPlaces)
             capabilities = CapabilityWatches(
-                configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: loop, log: log)
+                plan, for: path, by: publication, reading: capabilityFiles, on: loop, log: log)
             fields = FieldFileWatches(
                 configuration.fieldFiles, for: path, by: publication, reading: fieldFiles, on: loop, log: log)
             upstreamTLS = UpstreamTLSWatches(upstream, of: path.targets, by: publication, on: loop, log: log)
             listenerTLS = ListenerTLSWatches(
                 listener, configuration.listeners, for: path, by: publication, on: loop, log: log)
-            let pipe = LogPipe()
             reload = RequestPathReload(
                 path, RequestSecretWatches(capabilities: capabilities, fields: fields), upstreamTLS, listenerTLS,
-                AccessLogSwitch(pipe, shardCount: 2), by: publication)
+                AccessLogSwitch(LogPipe(), shardCount: 2), IssuedTokens(log: log), by: publication)
             (running, self.loop) = (configuration, loop)
             path.start()
             loop.start()

@@ -136,7 +136,8 @@ import Testing
         let identity = try await TLSIdentity()
         let service = identity.endpoint
         let proxy = try RawServer { request in
-            request.message["Proxy-Authorization"] == "Basic dXNlcjpwJTQxOnM=" ? .tunnel(to: service) : .response(407, "Login")
+            request.message["Proxy-Authorization"] == "Basic dXNlcjpwJTQxOnM="
+                ? .tunnel(to: service) : .response(407, "Login")
         }
         let file = identity.folder.file("credentials")
         for (text, event) in [

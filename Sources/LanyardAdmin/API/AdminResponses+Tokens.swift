@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardRequestPath
+import LanyardSessionInterface
 import LanyardSessions
 
 /// `GET /v1/users/{user}/token`. The bytes are in wiped memory.

@@ -72,7 +72,8 @@ struct ConfigurationCheck {
         if let alone = key.alone, let text = node.text {
             let checked = scalar(text, node, as: alone.value, keywords: key.keywords, shown: shown)
             guard checked.content != .invalid else { return checked }
-            return ConfigurationNode(.mapping([.init(key: alone.key, place: node.place, value: checked)]), at: node.place)
+            return ConfigurationNode(
+                .mapping([.init(key: alone.key, place: node.place, value: checked)]), at: node.place)
         }
         switch (key.kind, node.content) {
         case (.section, .mapping): return mapping(node, keys: key.below, shown: shown)

@@ -84,7 +84,8 @@ package struct ConfigurationKey: Equatable, Sendable {
     /// The same key at another path.
     func moved(to path: String) -> ConfigurationKey {
         ConfigurationKey(
-            path: path, kind: kind, keywords: keywords, isRequired: isRequired, defaultValue: defaultValue,
+            path: path, kind: kind, alone: alone, keywords: keywords, isRequired: isRequired,
+            defaultValue: defaultValue,
             defaultDescription: defaultDescription, meaning: meaning)
     }
 

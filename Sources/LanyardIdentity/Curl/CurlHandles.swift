@@ -1,6 +1,7 @@
 import CCurl
 import COpenSSL
 import LanyardFoundations
+import LanyardSettings
 
 /// An easy handle of libcurl, with what it uses until its cleanup.
 struct CurlEasyHandle: ~Copyable {

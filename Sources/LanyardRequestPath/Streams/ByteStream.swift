@@ -124,7 +124,7 @@ package struct ByteStream: ~Copyable {
     }
 
     /// The user at the other end of a unix socket; nil: a TCP peer.
-    var peerUID: UInt32? { PeerCredentials(of: descriptor).uid }
+    var peerUID: UInt32? { mutating get { isTCP ? nil : PeerCredentials(of: descriptor).uid } }
 
     /// The handshake has failed: what is left of the connection passes as it is on the wire. What TLS has sent, such as
     /// an alert, stays queued; what it has read is lost.

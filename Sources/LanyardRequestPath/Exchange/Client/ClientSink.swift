@@ -38,10 +38,11 @@ struct ClientSink {
     /// Calls `work` with what a broker may know of the client.
     func withGrantClient<Result>(_ work: (GrantClient) -> Result) -> Result {
         connection._withUnsafeGuaranteedRef { connection in
-            connection.stream.withPeerCertificate { certificate in
+            let uid = connection.stream.peerUID
+            return connection.stream.withPeerCertificate { certificate in
                 work(
                     GrantClient(
-                        uid: connection.stream.peerUID, certificate: certificate,
+                        uid: uid, certificate: certificate,
                         capabilities: connection.clients.capabilities))
             }
         }
