@@ -45,6 +45,13 @@ extension ConfigurationBuilder {
         var caller = BrokerSettings.Caller(users: row.texts("users") ?? [])
         caller.uids = (row.texts("uids") ?? []).compactMap(UInt32.init)
         row.fill(&caller.clientNames, "client_names")
+        warnOfPatterns(caller.clientNames, row, shown: shown, remedy: "write each name, or use capability_file")
+        for name in caller.clientNames where !Self.isClientName(name) {
+            reportError(
+                row.place("client_names"),
+                "\(shown).client_names: \(ConfigurationText.quoted(name)) is no name, or no address although it says IP:",
+                remedy: "write DNS:, URI:, email: or IP: and the name, or the name alone")
+        }
         if row.has("capability_file") || row.has("capability_credential") {
             caller.capabilityFile = secret(
                 row, "capability_file", shown: shown, isOfField: true, meanwhile: "callers of this row are refused")
@@ -62,6 +69,12 @@ extension ConfigurationBuilder {
         }
         for user in caller.users { checkUser(user, of: caller, row, shown: shown) }
         return caller
+    }
+
+    /// A name of another form is that of no certificate. The broker would leave it out.
+    private static func isClientName(_ text: String) -> Bool {
+        guard text.hasPrefix("IP:") else { return !["DNS:", "URI:", "email:"].contains(text) }
+        return AddressText.isAddress(String(text.dropFirst(3)))
     }
 
     /// A list that was given; an empty one permits nothing, which is hardly meant.
