@@ -218,8 +218,8 @@ let package = Package(
         .tests(
             "LanyardRequestPathTests",
             [
-                "CLinux", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport", "TornSockets",
-                logging,
+                "CLinux", "LanyardBroker", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport",
+                "TornSockets", logging,
             ]),
         .tests(
             "LanyardBrokerTests",

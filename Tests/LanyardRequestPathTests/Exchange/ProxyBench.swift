@@ -19,6 +19,8 @@ final class ProxyBench: Sendable {
         var publishes = true
         /// Sends requests to the bench's own upstream.
         var usesUpstream = true
+        /// Hands out tokens in place of the route; nil: requests are forwarded.
+        var granter: (any TokenGranter)?
         /// TLS on both sides, for a client and an upstream without it.
         var hasTLS = false
         var log = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
@@ -74,10 +76,12 @@ final class ProxyBench: Sendable {
         sides = (listener, upstreamRelay?.endpoint ?? upstream.endpoint)
         relays = try upstreamRelay.map { (client: try TLSRelay(.client, before: listener), upstream: $0) }
         endpoint = relays?.client.endpoint ?? listener
-        settings = try RequestPath.Settings(
+        var settings = try RequestPath.Settings(
             listeners: [plan.listener], routes: [(plan.route, plan.upstream)],
             upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [], limits: plan.limits,
             tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503)
+        settings.granters = [plan.granter]
+        self.settings = settings
         path = try RequestPath(
             settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,
             shardCount: plan.shards, source: tokens, log: plan.log)
