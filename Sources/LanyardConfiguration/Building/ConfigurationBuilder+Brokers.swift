@@ -132,13 +132,21 @@ extension ConfigurationBuilder {
 
     // MARK: Who reaches it
 
+    /// The row asks for nothing. Where it does, with a value that cannot be read, that is an error of its own.
+    private static func namesNone(_ row: ConfigurationNode) -> Bool {
+        !ConfigurationSection(row).isUnread("capability_file") && row["capability_file"] == nil
+            && row["capability_credential"] == nil
+            && ["uids", "client_names"].allSatisfy { row[$0]?.elements.isEmpty ?? true }
+    }
+
     private mutating func checkReach(
         of listener: ListenerSettings, _ broker: BrokerSettings, _ section: ConfigurationSection, shown: String
     ) {
         let isUnix = if case .unix = listener.address { true } else { false }
         let demandsCertificates = section.section("tls").has("client_ca_file")
         for (index, caller) in broker.callers.enumerated() {
-            let place = section.node["callers"]?.elements[index].place ?? section.node.place
+            let element = section.node["callers"]?.elements[index] ?? section.node
+            let place = element.place
             let row = "\(shown).callers[\(index)]"
             if !caller.uids.isEmpty, case .tcp = listener.address {
                 reportError(
@@ -150,7 +158,7 @@ extension ConfigurationBuilder {
                     place, "\(row).client_names: callers are asked for no certificate, so no row of names matches",
                     remedy: "add tls with client_ca_file, or use capability_file")
             }
-            guard caller.isAnyone, !section.isUnread("callers") else { continue }
+            guard caller.isAnyone, !section.isUnread("callers"), Self.namesNone(element) else { continue }
             if !listener.isUnsafe {
                 reportError(
                     place, "\(row): it has neither uids nor client_names nor capability_file, so it is everyone",
