@@ -61,6 +61,21 @@ import Testing
             bench.outcome("/v1/token", fields: field + field, uid: 5, capabilities: [capability]) == Self.refused)
     }
 
+    @Test("the capability of a row opens no other row")
+    func otherCapability() {
+        let texts = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"]
+        let capabilities = texts.map { text in Array(text.utf8).withUnsafeBytes { Secret(copying: $0) } }
+        let bench = Bench([Bench.caller("alice", capability: true), Bench.caller("bob", capability: true)])
+        for (index, user) in ["alice", "bob"].enumerated() {
+            let field = [("Lanyard-Capability", texts[index])]
+            for name in ["alice", "bob"] {
+                let outcome = bench.outcome("/v1/token?user=\(name)", fields: field, capabilities: capabilities)
+                let granted = Bench.Outcome.token(user, to: "capability:\(index)", audience: "")
+                #expect(outcome == (name == user ? granted : Self.refused))
+            }
+        }
+    }
+
     @Test("the capability may be the client_secret, in the body or as Basic, and in one of them alone")
     func clientSecret() {
         let secret = "0123456789abcdef0123456789abcdef"
