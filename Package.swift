@@ -218,7 +218,8 @@ let package = Package(
         .tests(
             "LanyardRequestPathTests",
             [
-                "CLinux", "CNGHTTP2", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "TestSupport",
+                "CLinux", "CNGHTTP2", "LanyardBroker", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings",
+                "TestSupport",
                 "TornSockets", logging,
             ]),
         .tests(

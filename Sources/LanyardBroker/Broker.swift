@@ -37,12 +37,14 @@ package final class Broker: TokenGranter, @unchecked Sendable {
     // MARK: Which request it is
 
     package func decide(_ request: GrantRequest) -> GrantDecision {
+        // Not even the target is a path.
+        if request.method == .connect { return Self.refuse(.grantMethodNotAllowed("GET, POST", closes: true)) }
         let path = request.path
         if settings.serves.contains(.token) {
-            if path.equals(lowered: "/v1/token") { return decideToken(request) }
-            if path.equals(lowered: "/v1/token/refused") { return decideRefusal(request) }
+            if path.isEqual(to: "/v1/token") { return decideToken(request) }
+            if path.isEqual(to: "/v1/token/refused") { return decideRefusal(request) }
         }
-        if settings.serves.contains(.oauth2), path.equals(lowered: "/oauth2/token") { return decideOAuth(request) }
+        if settings.serves.contains(.oauth2), path.isEqual(to: "/oauth2/token") { return decideOAuth(request) }
         if settings.serves.contains(.gceMetadata) { return decideMetadata(request) }
         return Self.refuse(.unknownGrantPath)
     }
@@ -50,11 +52,11 @@ package final class Broker: TokenGranter, @unchecked Sendable {
     static func refuse(_ problem: Problem) -> GrantDecision { .refuse(problem, as: .problem) }
 
     /// nil: the method is the one that the path takes.
-    private static func refusal(of request: GrantRequest, unless method: RequestHead.Method, _ allow: String)
-        -> GrantDecision?
-    {
+    private static func refusal(
+        of request: GrantRequest, unless method: RequestHead.Method, _ allow: String, as form: ResponseForm = .problem
+    ) -> GrantDecision? {
         guard request.method != method else { return nil }
-        return refuse(.grantMethodNotAllowed(allow, closes: request.method == .connect))
+        return .refuse(.grantMethodNotAllowed(allow, closes: false), as: form)
     }
 
     private func decideToken(_ request: GrantRequest) -> GrantDecision {
@@ -70,7 +72,7 @@ package final class Broker: TokenGranter, @unchecked Sendable {
     /// `POST /v1/token/refused` (B7).
     private func decideRefusal(_ request: GrantRequest) -> GrantDecision {
         if let refusal = Self.refusal(of: request, unless: .post, "POST") { return refusal }
-        guard let body = request.body else { return .readBody }
+        guard let body = request.body else { return .readBody(as: .problem) }
         do throws(GrantFormError) {
             let report = try RefusalReport(json: body)
             let found = try token(report.asked, for: request)
@@ -81,8 +83,8 @@ package final class Broker: TokenGranter, @unchecked Sendable {
     }
 
     private func decideOAuth(_ request: GrantRequest) -> GrantDecision {
-        if let refusal = Self.refusal(of: request, unless: .post, "POST") { return refusal }
-        guard let body = request.body else { return .readBody }
+        if let refusal = Self.refusal(of: request, unless: .post, "POST", as: .oauth) { return refusal }
+        guard let body = request.body else { return .readBody(as: .oauth) }
         do throws(GrantFormError) {
             guard Self.isForm(request) else {
                 throw .malformed("the body is no application/x-www-form-urlencoded")

@@ -53,8 +53,11 @@ enum MetadataPath {
     static func email(of user: String) -> String { user + domain }
 
     /// The user of an address; another text stands for no user.
+    ///
+    /// - Parameter text: as it is in the path, where some clients escape the `@`.
     static func user(ofEmail text: String) -> String {
-        text.hasSuffix(domain) ? String(text.dropLast(domain.count)) : text
+        let text = text.replacing("%40", with: "@")
+        return text.hasSuffix(domain) ? String(text.dropLast(domain.count)) : text
     }
 
     /// `?recursive=true` asks for all of a folder as JSON.

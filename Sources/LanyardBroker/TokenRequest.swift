@@ -113,22 +113,26 @@ struct RefusalReport {
         do throws(JSONError) {
             var reader = JSONReader(json, depthMax: 4)
             guard case .objectStart = try reader.next() else { throw JSONError(.grammar, at: 0) }
-            var name = ""
-            reading: while true {
-                switch try reader.next() {
-                case .name(let text): name = Self.text(text, json)
-                case .string(let text): texts[name] = Self.text(text, json)
-                case .number(let range):
-                    if name == "generation" { generation = UInt64(String(decoding: json[range], as: UTF8.self)) }
-                case .objectStart, .arrayStart: try reader.skipValue()
-                case .bool, .null: break
-                case .objectEnd: break reading
-                case .arrayEnd, .end: break reading
+            while case .name(let text) = try reader.next() {
+                let name = Self.text(text, json)
+                switch name {
+                // One that is no text is not left out: the refusal of another token would be reported.
+                case "user", "audience", "scope":
+                    guard case .string(let value) = try reader.next() else {
+                        throw JSONError(.grammar, at: reader.position)
+                    }
+                    texts[name] = Self.text(value, json)
+                case "generation":
+                    guard case .number(let digits) = try reader.next() else {
+                        throw JSONError(.grammar, at: reader.position)
+                    }
+                    generation = UInt64(String(decoding: json[digits], as: UTF8.self))
+                default: try reader.skipValue()
                 }
             }
             guard case .end = try reader.next() else { throw JSONError(.grammar, at: reader.position) }
         } catch {
-            throw .malformed("a body that is no JSON object with user and generation")
+            throw .malformed("a body that is no JSON object with a user and the generation of its token")
         }
         guard let generation else { throw .malformed("there is no generation of the token, a whole number") }
         self.generation = generation

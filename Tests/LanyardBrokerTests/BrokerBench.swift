@@ -60,10 +60,28 @@ struct BrokerBench {
         outcome(target, method: .post, fields: fields, body: body, uid: uid, capabilities: capabilities)
     }
 
+    /// The form of what is wrong, or would be wrong with the body; nil: neither can be.
+    func form(_ target: String, method: RequestHead.Method, uid: UInt32) -> ResponseForm? {
+        switch decision(target, method: method, fields: [], body: nil, uid: uid, capabilities: [], active: nil) {
+        case .readBody(let form)?, .refuse(_, as: let form)?: form
+        case .grant?, .reportRefusal?, .respond?, nil: nil
+        }
+    }
+
     func outcome(
         _ target: String, method: RequestHead.Method = .get, fields: [(String, String)] = [], body: String? = nil,
         uid: UInt32? = nil, capabilities: [Secret?] = [], active: UserIndex? = nil
     ) -> Outcome {
+        let decision = decision(
+            target, method: method, fields: fields, body: body, uid: uid, capabilities: capabilities, active: active)
+        return decision.map(shown) ?? .refused(0, "unreadable", oauth: nil)
+    }
+
+    /// nil: the head cannot be read.
+    private func decision(
+        _ target: String, method: RequestHead.Method, fields: [(String, String)], body: String?, uid: UInt32?,
+        capabilities: [Secret?], active: UserIndex?
+    ) -> GrantDecision? {
         let text =
             "\(method == .get ? "GET" : "POST") \(target) HTTP/1.1\r\n"
             + fields.map { "\($0): \($1)\r\n" }.joined() + "\r\n"
@@ -72,17 +90,16 @@ struct BrokerBench {
             var reader = RequestReader()
             guard let head = try? reader.read(bytes, into: table, limits: HeadLimits(LimitSettings())),
                 let parsed = try? RequestTarget.parse(bytes[run: head.target], method: head.kind)
-            else { return .refused(0, "unreadable", oauth: nil) }
+            else { return nil }
             let raw = bytes[run: head.target]
             let client = GrantClient(uid: uid, certificate: nil, capabilities: capabilities)
             return withExtendedLifetime(table) {
                 Array((body ?? "").utf8).withUnsafeBytes { body in
-                    shown(
-                        broker.decide(
-                            GrantRequest(
-                                method, path: raw[run: parsed.path],
-                                query: parsed.query.isEmpty ? raw[run: 0..<0] : raw[run: parsed.query.dropFirst()],
-                                bytes, table.all, body: body.isEmpty ? nil : body, from: client, active: active)))
+                    broker.decide(
+                        GrantRequest(
+                            method, path: raw[run: parsed.path],
+                            query: parsed.query.isEmpty ? raw[run: 0..<0] : raw[run: parsed.query.dropFirst()],
+                            bytes, table.all, body: body.isEmpty ? nil : body, from: client, active: active))
                 }
             }
         }

@@ -61,6 +61,21 @@ import Testing
             bench.outcome("/v1/token", fields: field + field, uid: 5, capabilities: [capability]) == Self.refused)
     }
 
+    @Test("the capability of a row opens no other row")
+    func otherCapability() {
+        let texts = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"]
+        let capabilities = texts.map { text in Array(text.utf8).withUnsafeBytes { Secret(copying: $0) } }
+        let bench = Bench([Bench.caller("alice", capability: true), Bench.caller("bob", capability: true)])
+        for (index, user) in ["alice", "bob"].enumerated() {
+            let field = [("Lanyard-Capability", texts[index])]
+            for name in ["alice", "bob"] {
+                let outcome = bench.outcome("/v1/token?user=\(name)", fields: field, capabilities: capabilities)
+                let granted = Bench.Outcome.token(user, to: "capability:\(index)", audience: "")
+                #expect(outcome == (name == user ? granted : Self.refused))
+            }
+        }
+    }
+
     @Test("the capability may be the client_secret, in the body or as Basic, and in one of them alone")
     func clientSecret() {
         let secret = "0123456789abcdef0123456789abcdef"
@@ -142,7 +157,13 @@ import Testing
         #expect(
             bench.post("/v1/token/refused", body: body, uid: isAllowed ? 1 : 2)
                 == (isAllowed ? .report("alice", .max) : Self.refused))
-        for body in ["{}", "[]", #"{"user":"alice","generation":-1}"#, #"{"user":"alice","generation":1} x"#] {
+        for body in [
+            "{}", "[]", #"{"user":"alice","generation":-1}"#, #"{"user":"alice","generation":1} x"#,
+            #"{"user":"alice","generation":"1"}"#, #"{"user":"alice","generation":1.0}"#, #"{"user":"alice"}"#,
+            // The refusal of another token would be reported.
+            #"{"user":"alice","generation":1,"audience":["a"]}"#, #"{"user":null,"generation":1}"#,
+            #"{"user":"alice","user":"alice","generation":1}"#,
+        ] {
             #expect(
                 bench.post("/v1/token/refused", body: body, uid: 1).refusal == "invalid_request", "\(body)")
         }
@@ -152,11 +173,43 @@ import Testing
     func serves() {
         let bench = Bench([Bench.caller("alice", uids: [1])], serves: [.token])
         let none = Bench.Outcome.refused(404, "no-route", oauth: nil)
-        for target in ["/", "/computeMetadata/v1/", "/v1/tokens", "/v1/Token/", "//v1/token", "/v1/./token"] {
+        for target in [
+            "/", "/computeMetadata/v1/", "/v1/tokens", "/v1/Token", "/V1/token", "/v1/token/", "//v1/token",
+            "/v1/./token", "/v1/%74oken",
+        ] {
             #expect(bench.outcome(target, uid: 1) == none, "\(target)")
         }
         #expect(bench.post("/oauth2/token", fields: Self.form, body: "a=b", uid: 1) == none)
         #expect(bench.post("/v1/token", body: "a", uid: 1) == .refused(405, "method-not-allowed", oauth: nil))
+    }
+
+    @Test("what is wrong at the token endpoint is told in its form, before there is a body, too")
+    func errorForm() {
+        let bench = Bench([Bench.caller("alice", uids: [1])])
+        #expect(bench.form("/oauth2/token", method: .get, uid: 1) == .oauth)
+        #expect(bench.form("/oauth2/token", method: .post, uid: 1) == .oauth)
+        #expect(bench.form("/v1/token", method: .post, uid: 1) == .problem)
+        #expect(bench.form("/v1/token/refused", method: .post, uid: 1) == .problem)
+    }
+
+    @Test("token exchange knows the tokens that the broker gave out, and no others")
+    func exchange() {
+        let bench = Bench([Bench.caller("alice", "bob", uids: [1]), Bench.caller("svc", uids: [2])])
+        let secret = Array("token-of-bob".utf8).withUnsafeBytes { Secret(copying: $0) }
+        let token = AccessToken(
+            user: UserIndex(1), generation: 1, token: secret, waitsFrom: .never, usableUntil: .never)
+        _ = bench.broker.respond(
+            to: TokenGrant(of: UserIndex(1), by: .token, to: "uid:1", audience: ""), with: token, of: "bob",
+            at: Instant(nanoseconds: 1))
+        let body = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token="
+        func outcome(_ token: String, uid: UInt32) -> Bench.Outcome {
+            bench.post("/oauth2/token", fields: Self.form, body: body + token, uid: uid)
+        }
+        #expect(outcome("token-of-bob", uid: 1) == .token("bob", to: "uid:1", audience: ""))
+        #expect(outcome("token-of-bo", uid: 1).refusal == "invalid_request")
+        // The row has one user: the token is ignored.
+        #expect(outcome("token-of-bob", uid: 2) == .token("svc", to: "uid:2", audience: ""))
+        #expect(outcome("anything", uid: 2) == .token("svc", to: "uid:2", audience: ""))
     }
 
     @Test(

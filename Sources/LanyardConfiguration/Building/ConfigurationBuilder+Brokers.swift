@@ -45,6 +45,13 @@ extension ConfigurationBuilder {
         var caller = BrokerSettings.Caller(users: row.texts("users") ?? [])
         caller.uids = (row.texts("uids") ?? []).compactMap(UInt32.init)
         row.fill(&caller.clientNames, "client_names")
+        warnOfPatterns(caller.clientNames, row, shown: shown, remedy: "write each name, or use capability_file")
+        for name in caller.clientNames where !Self.isClientName(name) {
+            reportError(
+                row.place("client_names"),
+                "\(shown).client_names: \(ConfigurationText.quoted(name)) is no name, or no address although it says IP:",
+                remedy: "write DNS:, URI:, email: or IP: and the name, or the name alone")
+        }
         if row.has("capability_file") || row.has("capability_credential") {
             caller.capabilityFile = secret(
                 row, "capability_file", shown: shown, isOfField: true, meanwhile: "callers of this row are refused")
@@ -62,6 +69,12 @@ extension ConfigurationBuilder {
         }
         for user in caller.users { checkUser(user, of: caller, row, shown: shown) }
         return caller
+    }
+
+    /// A name of another form is that of no certificate. The broker would leave it out.
+    private static func isClientName(_ text: String) -> Bool {
+        guard text.hasPrefix("IP:") else { return !["DNS:", "URI:", "email:"].contains(text) }
+        return AddressText.isAddress(String(text.dropFirst(3)))
     }
 
     /// A list that was given; an empty one permits nothing, which is hardly meant.
@@ -119,13 +132,21 @@ extension ConfigurationBuilder {
 
     // MARK: Who reaches it
 
+    /// The row asks for nothing. Where it does, with a value that cannot be read, that is an error of its own.
+    private static func namesNone(_ row: ConfigurationNode) -> Bool {
+        !ConfigurationSection(row).isUnread("capability_file") && row["capability_file"] == nil
+            && row["capability_credential"] == nil
+            && ["uids", "client_names"].allSatisfy { row[$0]?.elements.isEmpty ?? true }
+    }
+
     private mutating func checkReach(
         of listener: ListenerSettings, _ broker: BrokerSettings, _ section: ConfigurationSection, shown: String
     ) {
         let isUnix = if case .unix = listener.address { true } else { false }
         let demandsCertificates = section.section("tls").has("client_ca_file")
         for (index, caller) in broker.callers.enumerated() {
-            let place = section.node["callers"]?.elements[index].place ?? section.node.place
+            let element = section.node["callers"]?.elements[index] ?? section.node
+            let place = element.place
             let row = "\(shown).callers[\(index)]"
             if !caller.uids.isEmpty, case .tcp = listener.address {
                 reportError(
@@ -137,7 +158,7 @@ extension ConfigurationBuilder {
                     place, "\(row).client_names: callers are asked for no certificate, so no row of names matches",
                     remedy: "add tls with client_ca_file, or use capability_file")
             }
-            guard caller.isAnyone, !section.isUnread("callers") else { continue }
+            guard caller.isAnyone, !section.isUnread("callers"), Self.namesNone(element) else { continue }
             if !listener.isUnsafe {
                 reportError(
                     place, "\(row): it has neither uids nor client_names nor capability_file, so it is everyone",

@@ -112,12 +112,9 @@ extension ConfigurationBuilder {
         var tls = ListenerSettings.TLS(certificateFile: certificateFile, keyFile: keyFile)
         tls.clientCAFile = clientCAFile
         section.fill(&tls.clientNames, "client_names")
-        for name in tls.clientNames where name.contains("*") {
-            reportWarning(
-                section.place("client_names"),
-                "\(shown).client_names: \(ConfigurationText.quoted(name)) is no pattern: it is compared as a whole",
-                remedy: "write each name; without client_names every client of client_ca_file may connect")
-        }
+        warnOfPatterns(
+            tls.clientNames, section, shown: shown,
+            remedy: "write each name; without client_names every client of client_ca_file may connect")
         if !tls.clientNames.isEmpty, !section.has("client_ca_file"), !section.node.hasUnread {
             reportError(
                 section.place("client_names"),
@@ -125,6 +122,18 @@ extension ConfigurationBuilder {
                 remedy: "add client_ca_file, or remove client_names")
         }
         return tls
+    }
+
+    /// Of names of client certificates that look like patterns.
+    mutating func warnOfPatterns(
+        _ names: [String], _ section: ConfigurationSection, shown: String, remedy: String
+    ) {
+        for name in names where name.contains("*") {
+            reportWarning(
+                section.place("client_names"),
+                "\(shown).client_names: \(ConfigurationText.quoted(name)) is no pattern: it is compared as a whole",
+                remedy: remedy)
+        }
     }
 
     /// A name without a port means the default port of the scheme, as in `Host: name`.

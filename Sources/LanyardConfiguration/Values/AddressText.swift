@@ -222,6 +222,8 @@ package enum AddressText {
         return a.family == b.family && (a == b || a.isWildcard || b.isWildcard)
     }
 
+    static func isAddress(_ text: String) -> Bool { literal(text) != nil }
+
     /// A v4 or v6 literal; nil for a name, loopback names included.
     private static func literal(_ text: String) -> SocketAddress? {
         // C stops reading at a NUL and would ignore the rest.

@@ -10,7 +10,7 @@ extension UnsafeBufferPointer where Element == UInt8 {
 
     /// Equality byte for byte.
     @inline(__always)
-    func isEqual(to text: StaticString) -> Bool {
+    package func isEqual(to text: StaticString) -> Bool {
         guard count == text.utf8CodeUnitCount else { return false }
         return count == 0 || Word.areEqual(baseAddress.unsafelyUnwrapped, text.utf8Start, count)
     }

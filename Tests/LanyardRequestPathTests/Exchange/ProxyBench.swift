@@ -19,6 +19,8 @@ final class ProxyBench: Sendable {
         var publishes = true
         /// Sends requests to the bench's own upstream.
         var usesUpstream = true
+        /// Hands out tokens in place of the route; nil: requests are forwarded.
+        var granter: (any TokenGranter)?
         /// TLS on both sides, for a client and an upstream without it.
         var hasTLS = false
         var log = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
@@ -81,6 +83,7 @@ final class ProxyBench: Sendable {
             upstreamTLS: plan.hasTLS ? [TLSBench.client("127.0.0.1")] : [], limits: plan.limits,
             tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503)
         settings.proxyAuthorizations = plan.proxyAuthorizations
+        settings.granters = [plan.granter]
         self.settings = settings
         path = try RequestPath(
             settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,

@@ -86,7 +86,7 @@ import Testing
         #expect(problem["user"].string == "bob")
         #expect(
             problem["detail"].string
-                == "The route names this user, and no user of that name is configured: add it to users, or correct the route."
+                == "A route or broker names this user, and no such user is configured: add it to users, or correct the name."
         )
         #expect(try await lanyard.readiness().status == 503)
         #expect(upstream.connectionCount == 0)

@@ -25,7 +25,9 @@ extension ClientExchange {
             }
         }
         switch decision {
-        case .readBody: awaitBody(of: exchange)
+        case .readBody(let form):
+            exchange.refuse(as: form)
+            awaitBody(of: exchange)
         case .grant(let grant):
             exchange.begin(grant)
             acquireToken(for: exchange, grant)
@@ -47,7 +49,7 @@ extension ClientExchange {
 
     private func awaitBody(of exchange: GrantExchange) {
         if case .length(let length) = input.head.framing, length > GrantRequest.bodyBytesMax {
-            return refuse(.contentTooLarge)
+            return refuse(.grantTooLarge)
         }
         if !input.body.isEnded, input.head.expectation == .continue100, input.bytesBehindHead == 0 {
             guard sendContinue() == .sent else { return abandon() }
@@ -66,7 +68,7 @@ extension ClientExchange {
                 let (used, data) = try input.consumeBody(arrived)
                 let fits = exchange.append(data)
                 input.recordUsed(used, of: arrived, isBuffered: true, in: shard)
-                guard fits else { return refuse(.contentTooLarge) }
+                guard fits else { return refuse(.grantTooLarge) }
                 if used == 0 { break }
             }
         } catch {

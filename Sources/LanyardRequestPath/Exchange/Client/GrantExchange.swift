@@ -8,7 +8,7 @@ final class GrantExchange {
     private(set) var body = SecretBuffer(capacity: 512)
     /// nil: the body is awaited, or the request is refused.
     private(set) var grant: TokenGrant?
-    /// Of a refusal.
+    /// Of a refusal, now or later.
     private(set) var form = ResponseForm.problem
 
     init(_ granter: any TokenGranter, _ target: RequestTarget) {

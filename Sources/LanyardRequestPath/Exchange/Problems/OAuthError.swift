@@ -49,6 +49,12 @@ extension Problem {
         return problem
     }
 
+    static let grantTooLarge: Problem = {
+        var problem = contentTooLarge
+        problem.detail = "The body is larger than a broker takes."
+        return problem
+    }()
+
     package static let unknownGrantPath = denial(
         "no-route", 404, "No route", "This broker has nothing at this path; see serves.", .path)
 

@@ -147,7 +147,7 @@ package struct Problem: Equatable, Sendable {
     // MARK: The session
 
     package static let noActiveUser = unavailable(
-        "no-active-user", "No active user", "The route follows the active user, and there is none.", action: .user)
+        "no-active-user", "No active user", "The route or broker follows the active user, and there is none.", action: .user)
 
     package static func loginRequired(user: String, status: Int) -> Problem {
         var problem = unavailable(
@@ -170,7 +170,7 @@ package struct Problem: Equatable, Sendable {
     package static func userUnknown(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
-            "The route names this user, and no user of that name is configured: add it to users, or correct the route."
+            "A route or broker names this user, and no such user is configured: add it to users, or correct the name."
         problem.action = .operator
         return problem
     }

@@ -76,8 +76,8 @@ package struct GrantClient {
 }
 
 package enum GrantDecision {
-    /// The body must be read first.
-    case readBody
+    /// The body must be read first. If it is too long, or does not come, that is told in this form.
+    case readBody(as: ResponseForm)
     /// The caller may have this user's token.
     case grant(TokenGrant)
     /// An upstream has refused a token, as a caller says.
