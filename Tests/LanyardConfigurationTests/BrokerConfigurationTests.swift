@@ -107,7 +107,8 @@ import Testing
         let diagnostics = try Self.load("  - {address: \"127.0.0.1:1\", \(Self.tls), callers: [\(row)]}").1.filter {
             $0.contains("client_names")
         }
-        let text = isError ? "is no name, or no address although it says IP:" : "is no pattern: it is compared as a whole"
+        let text =
+            isError ? "is no name, or no address although it says IP:" : "is no pattern: it is compared as a whole"
         #expect(diagnostics.count == 1 && diagnostics[0].contains(text), "\(diagnostics)")
         #expect(diagnostics.allSatisfy { $0.hasPrefix("warning") != isError })
     }
