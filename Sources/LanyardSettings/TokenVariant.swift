@@ -43,7 +43,7 @@ package struct TokenVariant: Hashable, Comparable, Sendable {
 
 /// A variant of a user's access token that routes name.
 package struct NamedVariant: Hashable, Sendable {
-    /// The name of the first route that names the variant: its label in status, log and metrics.
+    /// The name of the first route that names the variant, or the place in `brokers`: its label in status, log and metrics.
     package let name: String
     package let variant: TokenVariant
 
@@ -51,4 +51,7 @@ package struct NamedVariant: Hashable, Sendable {
         self.name = name
         self.variant = variant
     }
+
+    /// What names it, in words; no name of a route has a bracket.
+    package static func owner(_ name: String) -> String { name.contains("[") ? name : "route \(name)" }
 }

@@ -28,8 +28,10 @@ package enum ReadinessRemedy {
         case "account_in_use": "cannot log in, because another user has the account"
         case "identity_unreachable": "has no valid token, because the identity service gives none"
         case "identity_gone": "has no valid token, because the identity service says that the app is gone (410)"
-        case "variant_refused": "has no token for a route, because the service refuses what its token asks for"
-        case "audience_mismatch": "has no token for a route, because the service gives one for another audience"
+        case "variant_refused":
+            "has no token for a route or broker, because the service refuses what its token asks for"
+        case "audience_mismatch":
+            "has no token for a route or broker, because the service gives one for another audience"
         case "refresh_failing": "has a valid token that is not renewed"
         default: nil
         }

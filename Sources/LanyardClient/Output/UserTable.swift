@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// What operators see of users: a row for each.
 package enum UserTable {
@@ -30,7 +31,7 @@ package enum UserTable {
             for variant in user.tokens {
                 table.add([
                     .init("  \(variant.text)"), .init(""), .init(variant.state, style(ofSession: variant.state)),
-                    .init("route \(variant.route)"), token(variant.expiry, variant.state, now), .init("-"),
+                    .init(NamedVariant.owner(variant.route)), token(variant.expiry, variant.state, now), .init("-"),
                     .init(next(variant.nextRefreshAt, now)), .init("-"), .init(variant.lastError ?? "-"),
                 ])
             }

@@ -169,8 +169,8 @@ package struct SessionLogEvent: Equatable, Sendable {
             """
         case .storeOlder:
             "an older store has replaced a newer one; the newer session is kept and written again"
-        case .variantFetched: "the access token for a route was fetched"
-        case .variantFailed: "the access token for a route could not be fetched, trying again"
+        case .variantFetched: "the access token for a route or broker was fetched"
+        case .variantFailed: "the access token for a route or broker could not be fetched, trying again"
         case .variantRefused:
             "the service does not give the access token that a route asks for; the session and its other tokens continue"
         case .tokensSuperseded: "the access tokens of the user's routes end each other at the service"

@@ -123,8 +123,11 @@ struct VariantSession: Sendable {
         return .none(.variantRefused(because: subject + error.message, action: action))
     }
 
-    /// What the problem of a refusal is about: the first route that asks for the token, and what it asks for.
-    private var subject: String { "token of the route \(named.name) (\(named.variant.text)): " }
+    /// What the problem of a refusal is about: the first route or broker that asks for the token, and what it asks for.
+    private var subject: String {
+        let article = named.name.contains("[") ? "" : "the "
+        return "token of \(article)\(NamedVariant.owner(named.name)) (\(named.variant.text)): "
+    }
 
     private static func isRefusable(_ availability: AccessToken.Availability) -> Bool {
         switch availability {

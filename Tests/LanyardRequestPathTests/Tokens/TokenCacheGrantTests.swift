@@ -56,7 +56,8 @@ import Testing
     @Test(
         "a token is given out with 3 s to live or more; one that lives less than 12 s as a whole with a quarter of it",
         arguments: [
-            (3.0, 3600.0, true), (2.999, 3600, false), (3, 12, true), (2.999, 12, false), (2, 8, true), (1.999, 8, false),
+            (3.0, 3600.0, true), (2.999, 3600, false), (3, 12, true), (2.999, 12, false), (2, 8, true),
+            (1.999, 8, false),
             (1, 4, true), (0.999, 4, false), (3, 0, true), (2.999, 0, false), (0, 3600, false), (-1, 8, false),
         ])
     func margin(_ rest: Double, _ lifetime: Double, _ isGiven: Bool) {
@@ -110,7 +111,9 @@ import Testing
         #expect(source.refused == [4])
     }
 
-    @Test("a report of an earlier token, or of one that never was, forces nothing", arguments: [3, 5, 0, .max] as [UInt64])
+    @Test(
+        "a report of an earlier token, or of one that never was, forces nothing",
+        arguments: [3, 5, 0, .max] as [UInt64])
     func otherGeneration(_ generation: UInt64) {
         let cache = cache(token(.seconds(100)))
         cache.handleReportedRefusal(generation, of: user, at: Self.now)

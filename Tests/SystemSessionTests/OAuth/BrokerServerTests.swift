@@ -115,7 +115,9 @@ import Testing
         try await bench.end()
     }
 
-    @Test("another user of the machine gets its own row's tokens alone", .enabled("needs root to be other users") { getuid() == 0 })
+    @Test(
+        "another user of the machine gets its own row's tokens alone",
+        .enabled("needs root to be other users") { getuid() == 0 })
     func otherUser() async throws {
         let bench = try await Bench()
         guard case .unix(let path) = bench.unix else { return }
@@ -138,7 +140,8 @@ import Testing
         try await bench.end()
     }
 
-    @Test("a capability chooses its row, in a field or as the secret of an OAuth client, and each audience has its token")
+    @Test(
+        "a capability chooses its row, in a field or as the secret of an OAuth client, and each audience has its token")
     func capabilities() async throws {
         let bench = try await Bench()
         let body = "grant_type=client_credentials"
@@ -214,8 +217,10 @@ import Testing
         #expect(try await bench.token("user=bob")["access_token"].string == "token-of-bob")
         #expect(try await bench.token()["status"].int == 403)
         // The files of two rows change places.
-        try await bench.reload(bench.secrets.file("two") + ", users: [bob]", bench.secrets.file("one") + ", users: [bob]")
-        try await bench.reload(bench.secrets.file("one") + ", users: [svc]", bench.secrets.file("two") + ", users: [svc]")
+        try await bench.reload(
+            bench.secrets.file("two") + ", users: [bob]", bench.secrets.file("one") + ", users: [bob]")
+        try await bench.reload(
+            bench.secrets.file("one") + ", users: [svc]", bench.secrets.file("two") + ", users: [svc]")
         #expect(try await user(Self.capability) == "token-of-bob")
         #expect(try await user(Self.otherCapability) == "token-of-alice")
         // The row of everyone goes.

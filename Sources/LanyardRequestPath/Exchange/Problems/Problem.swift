@@ -147,7 +147,8 @@ package struct Problem: Equatable, Sendable {
     // MARK: The session
 
     package static let noActiveUser = unavailable(
-        "no-active-user", "No active user", "The route or broker follows the active user, and there is none.", action: .user)
+        "no-active-user", "No active user", "The route or broker follows the active user, and there is none.",
+        action: .user)
 
     package static func loginRequired(user: String, status: Int) -> Problem {
         var problem = unavailable(
