@@ -171,7 +171,9 @@ package final class Broker: TokenGranter, @unchecked Sendable {
                 }
                 return Found(user: user, name: name, caller: caller, audience: audience)
             } catch {
-                // What is wrong with a token that a row may give says more than that another row does not have the user.
+                // A row that may give a token decides, unless another one has the named user. The token of another user is none that was
+                // asked for.
+                if asked.user == nil, !error.isOfUser { throw error }
                 if obstacle == nil || obstacle?.isOfUser == true { obstacle = error }
             }
         }

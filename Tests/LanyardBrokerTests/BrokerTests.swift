@@ -44,6 +44,15 @@ import Testing
         #expect(bench.outcome("/v1/token?user=bob", uid: 1) == .token("bob", to: "uid:1", audience: ""))
     }
 
+    @Test("a caller that names no user gets no other row's, where its first row cannot decide")
+    func noOtherUser() {
+        let bench = Bench([
+            Bench.caller("svc", uids: [1], audiences: ["https://a", "https://b"]), Bench.caller("alice", uids: [1]),
+        ])
+        #expect(bench.outcome("/v1/token", uid: 1).refusal == "invalid_target")
+        #expect(bench.outcome("/v1/token?user=alice", uid: 1) == .token("alice", to: "uid:1", audience: ""))
+    }
+
     @Test("a row with user ids and a capability asks for both")
     func both() {
         let secret = "0123456789abcdef0123456789abcdef"
