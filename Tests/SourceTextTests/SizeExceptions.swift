@@ -43,7 +43,7 @@ enum SizeExceptions {
         "LanyardAdmin/Operator/OperatorConnection.swift": 422,
         "LanyardFoundations/EventLoop/EventLoop.swift": 505,
         "LanyardIdentity/AppServices/AppServicesIdentity.swift": 428,
-        "LanyardIdentity/Curl/CurlTransfer.swift": 637,
+        "LanyardIdentity/Curl/CurlTransfer.swift": 612,
         "LanyardIdentity/OAuth/OAuthIdentity.swift": 725,
         "LanyardRequestPath/Exchange/Messages/ClientReferences.swift": 459,
         "LanyardRequestPath/Forwarding/UpstreamPool.swift": 447,
