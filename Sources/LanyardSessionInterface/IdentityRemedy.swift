@@ -81,7 +81,8 @@ extension IdentityCause {
         case .gitHubApp: "check the app's installation at GitHub; repositories and permissions of the identity"
         case .lanyard where cause == .policy:
             "have a row of callers of the other Lanyard's broker give the token to this machine"
-        case .lanyard: "check the user of the login broker of NAME, the routes' token, and the broker of the other Lanyard"
+        case .lanyard:
+            "check the user of the login broker of NAME, the routes' token, and the broker of the other Lanyard"
         case .appServices: "enable this kind of login at the service, or configure another"
         case .oauth, nil: "correct what the message names"
         }

@@ -79,7 +79,10 @@ import Testing
             ("address: central.example", "no scheme", "begin with http:// or https://"),
             ("address: \"https://u:p@central.example\"", "", "remove"),
             ("address: [unix:/a, unix:/a]", "has unix:/a twice", "keep one"),
-            ("address: \"http://central.example\"", "plain http would show", "unsafe_plain: true to identities.central"),
+            (
+                "address: \"http://central.example\"", "plain http would show",
+                "unsafe_plain: true to identities.central"
+            ),
             ("address: \"https://169.254.169.254\"", "is an address of metadata services", ""),
             (
                 "address: [unix:/1, unix:/2, unix:/3, unix:/4, unix:/5, unix:/6, unix:/7, unix:/8, unix:/9]",
