@@ -34,7 +34,7 @@ extension IdentitySettings {
     fileprivate var makesCalls: Bool {
         switch kind {
         case .staticToken: false
-        case .appServices, .oauth, .gitHubApp: true
+        case .appServices, .oauth, .gitHubApp, .lanyard: true
         }
     }
 }

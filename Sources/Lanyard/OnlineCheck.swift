@@ -110,6 +110,11 @@ package struct OnlineCheck: Sendable {
                 service = GitHubAppIdentity(
                     identity, app: app, tls: identityTLS.contents(of: identity), on: loop, logger: log)
                 url = app.baseURL
+            case .lanyard(let other):
+                service = BrokerIdentity(
+                    identity, lanyard: other, tls: identityTLS.contents(of: identity), version: BuildVersion.number,
+                    on: loop, logger: log)
+                url = other.addresses.map(\.description).joined(separator: ", ")
             }
             return Service(name: identity.name, url: url, client: service)
         }

@@ -186,6 +186,11 @@ final class SessionSources: Sendable {
                 settings, app: app, tls: tls.contents(of: settings), by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, RefreshTokenSettings()))
+        case .lanyard(let other):
+            let service = BrokerIdentity(
+                settings, lanyard: other, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
+                on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
+            return ConfiguredIdentity(settings.name, .service(service, RefreshTokenSettings()))
         }
     }
 
@@ -202,7 +207,8 @@ final class SessionSources: Sendable {
         case (.staticToken, .staticToken(let file)):
             let feed = StaticIdentity(name: identity.name, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(settings, source: .feed(feed))
-        case (.staticToken, .appServices), (.staticToken, .oauth), (.staticToken, .gitHubApp):
+        case (.staticToken, .appServices), (.staticToken, .oauth), (.staticToken, .gitHubApp),
+            (.staticToken, .lanyard):
             preconditionFailure("an identity service was made as a static identity")
         }
     }

@@ -71,7 +71,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
         _ old: ConfigurationNode?, _ new: ConfigurationNode?, _ key: ConfigurationKey, _ shown: String
     ) {
         switch key.kind {
-        case .value, .values, .fields, .parameters:
+        case .value, .values, .oneOrMore, .fields, .parameters:
             if Self.text(old, key) != Self.text(new, key) { record(key, shown) }
         case .section: compareSections(old, new, key, shown)
         case .sections:

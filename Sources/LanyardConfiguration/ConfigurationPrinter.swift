@@ -37,7 +37,7 @@ struct ConfigurationPrinter {
         switch node.content {
         case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text, of: key.kind))")
         case .sequence(let elements):
-            if case .values = key.kind {
+            if key.kind.isList {
                 let texts = elements.compactMap(\.text).map { Self.scalar($0, of: key.kind) }
                 lines.append("\(indent)\(key.name): [\(texts.joined(separator: ", "))]")
             } else {
@@ -85,7 +85,7 @@ struct ConfigurationPrinter {
                 UnsupportedSetting.matching(.init(.scalar(defaultValue), at: .commandLine), at: key.path) != nil
             // A written default of an unsupported setting would cause a warning.
             if isUnsupported { return }
-            if case .values = key.kind {
+            if key.kind.isList {
                 lines.append("\(indent)\(key.name): \(defaultValue)")
             } else {
                 lines.append("\(indent)\(key.name): \(Self.scalar(defaultValue, of: key.kind))")
@@ -115,7 +115,9 @@ struct ConfigurationPrinter {
     /// The value of a key. A number or a truth value that the key wants has no quotes.
     private static func scalar(_ text: String, of kind: ConfigurationKey.Kind) -> String {
         switch kind {
-        case .value(let value) where !value.isText, .values(let value) where !value.isText: scalar(text, keeps: true)
+        case .value(let value) where !value.isText, .values(let value) where !value.isText,
+            .oneOrMore(let value) where !value.isText:
+            scalar(text, keeps: true)
         default: scalar(text)
         }
     }

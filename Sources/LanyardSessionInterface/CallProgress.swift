@@ -31,6 +31,8 @@ package final class CallProgress: Sendable {
     /// A request for the service's place, its metadata or location, gets another one beside it after this time without a response
     /// (refresh.md 17); nil: it gets none for this call.
     package let repeatsPlaceAfter: Duration?
+    /// The access token that an upstream has refused: the call is to bring another one. nil: none was refused.
+    package let refusedToken: Secret?
     private let waitingFor = Guarded<String?>(nil)
 
     /// The time that a call has with all its steps.
@@ -44,8 +46,9 @@ package final class CallProgress: Sendable {
     /// Of a call that a session makes for its token.
     package init(
         _ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil, timeout: Duration? = nil,
-        repeatsPlaceAfter: Duration? = nil
+        repeatsPlaceAfter: Duration? = nil, inPlaceOf refusedToken: Secret? = nil
     ) {
+        self.refusedToken = refusedToken
         self.kind = Kind(rawValue: kind.rawValue)
         self.startedAt = startedAt
         self.gate = gate
@@ -59,6 +62,7 @@ package final class CallProgress: Sendable {
         self.startedAt = startedAt
         gate = nil
         repeatsPlaceAfter = nil
+        refusedToken = nil
         limit = .until(deadline)
     }
 
@@ -68,6 +72,7 @@ package final class CallProgress: Sendable {
         self.startedAt = startedAt
         gate = nil
         repeatsPlaceAfter = nil
+        refusedToken = nil
         limit = .of(nil)
     }
 

@@ -7,6 +7,11 @@ extension IdentityError {
     /// - Parameter canLogIn: a configured credential can begin another session.
     package func action(canLogIn: Bool) -> ResponsibleParty {
         if isAlarming { return .operator }
+        switch passedOn {
+        case .loginRequired: return .user
+        case .credentialRefused: return .operator
+        case nil: break
+        }
         return switch (responsible, verdict) {
         case (.operator, .transient), (.operator, .unknownOutcome): .operator
         case (_, .transient) where cause?.needsOperator == true: .operator

@@ -101,7 +101,18 @@ extension IdentityError {
         var refusesRefresh = false
         var isOfClient = false
         var isOfStore = false
+        var isDenied = false
+        var passedOn: PassedProblem?
         var retryAfter: Duration?
+    }
+
+    /// What another Lanyard says of its user, as far as requests here get the same problem (fleet.md 2). It is asked again like a service
+    /// that gives no token for now.
+    package enum PassedProblem: Equatable, Sendable {
+        /// `login-required`, or `no-active-user`: a user acts there.
+        case loginRequired
+        /// `credential-refused`: an operator acts there.
+        case credentialRefused
     }
 
     /// How long the service wants no call (Retry-After), whatever its response means besides; nil: it names no time. Where the verdict
@@ -142,6 +153,17 @@ extension IdentityError {
     package var isOfStore: Bool {
         get { refusal.isOfStore }
         set { refusal.isOfStore = newValue }
+    }
+
+    /// The service denies what is asked for to this caller, whatever the session: it is asked again rarely.
+    package var isDenied: Bool {
+        get { refusal.isDenied }
+        set { refusal.isDenied = newValue }
+    }
+    /// The problem that another Lanyard has responded with; nil: another error.
+    package var passedOn: PassedProblem? {
+        get { refusal.passedOn }
+        set { refusal.passedOn = newValue }
     }
 
     /// The service's own words, for operators alone: shortened, printable ASCII without `"`, without a secret of the call. They are never

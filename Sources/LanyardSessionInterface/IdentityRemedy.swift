@@ -32,6 +32,7 @@ extension IdentityCause {
         case .file: "correct the file, which is read again by itself"
         case .account: "lanyard users shows which user has the account"
         case .session: "lanyard login NAME"
+        case .user where service == .lanyard: "log the user in at the other Lanyard; this one asks it again by itself"
         case .user: "the user logs in or consents: lanyard login NAME"
         case .unusableToken:
             "have the identity service give bearer tokens that a request can carry (no blank, 32 KiB at most) and that live for "
@@ -78,6 +79,10 @@ extension IdentityCause {
         switch service {
         case .gitHubApp where cause == .client: "check app_id and key_file, and this machine's clock"
         case .gitHubApp: "check the app's installation at GitHub; repositories and permissions of the identity"
+        case .lanyard where cause == .policy:
+            "have a row of callers of the other Lanyard's broker give the token to this machine"
+        case .lanyard:
+            "check the user of the login broker of NAME, the routes' token, and the broker of the other Lanyard"
         case .appServices: "enable this kind of login at the service, or configure another"
         case .oauth, nil: "correct what the message names"
         }
@@ -88,6 +93,7 @@ extension IdentityCause {
         case .appServices: "base_url"
         case .oauth: "issuer or endpoints"
         case .gitHubApp: "base_url or installation_id"
+        case .lanyard: "address"
         case nil: "token_file"
         }
     }
@@ -97,6 +103,7 @@ extension IdentityCause {
         case .appServices: "app_id or base_url"
         case .oauth: "client_id"
         case .gitHubApp: "app_id or installation_id"
+        case .lanyard: "address"
         case nil: "token_file"
         }
     }
@@ -107,6 +114,7 @@ extension IdentityCause {
         switch service {
         case nil: return "write another token into the file of token_file, which is read again by itself"
         case .gitHubApp: return "check app_id, installation_id and key_file of the identity; then: lanyard login NAME"
+        case .lanyard: return "look at the user at the other Lanyard: lanyard status there"
         case .appServices, .oauth: break
         }
         switch login {
@@ -136,6 +144,7 @@ extension IdentityCause {
             "look at the service's log, and at what stands between Lanyard and the service; or: lanyard login NAME"
         case .appServices: "check the credential of NAME, and what stands between Lanyard and the service"
         case .gitHubApp: "check app_id and key_file, and what stands between Lanyard and GitHub"
+        case .lanyard: "check address of the identity, and what stands between the two Lanyards"
         case nil: "correct what the message names"
         }
     }

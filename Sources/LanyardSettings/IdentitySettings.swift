@@ -7,6 +7,8 @@ package struct IdentitySettings: Equatable, Sendable {
         case oauth(OAuth)
         /// An installation of a GitHub App.
         case gitHubApp(GitHubApp)
+        /// Another Lanyard that holds the sessions.
+        case lanyard(OtherLanyard)
         /// The file's content is the token; read again when it changes.
         case staticToken(file: String)
     }
@@ -54,6 +56,7 @@ package struct IdentitySettings: Equatable, Sendable {
         case .appServices(let app): app.baseURL
         case .oauth(let client): client.issuerURL ?? client.endpoints.token
         case .gitHubApp(let app): app.baseURL
+        case .lanyard(let other): other.addresses.first?.description
         case .staticToken: nil
         }
     }
@@ -63,6 +66,7 @@ package struct IdentitySettings: Equatable, Sendable {
         switch kind {
         case .appServices, .staticToken: return []
         case .gitHubApp(let app): return [app.keyFile]
+        case .lanyard(let other): return [other.capabilityFile].compactMap(\.self)
         case .oauth(let client):
             let fields = client.tokenFields.compactMap {
                 if case .file(let path) = $0.value { path } else { nil as String? }

@@ -32,11 +32,15 @@ package enum LoginKind: CaseIterable, Sendable {
     case authorizationCode
     /// An installation of a GitHub App. Its key is the identity's.
     case gitHubApp
+    /// A user of another Lanyard, whose broker knows this caller.
+    case broker
 
     /// A login that a machine makes alone, that locks no account and can be repeated.
     package var isOfMachine: Bool {
         switch self {
-        case .apiKey, .clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp: true
+        case .apiKey, .clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp,
+            .broker:
+            true
         case .anonymous, .emailPassword, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .password,
             .refreshToken, .device, .authorizationCode:
             false
@@ -51,7 +55,7 @@ package enum LoginKind: CaseIterable, Sendable {
         case .refreshToken: "a refresh token may work once"
         case .device, .authorizationCode: "a user confirms it in a browser"
         case .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .apple, .clientCredentials, .password,
-            .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp:
+            .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp, .broker:
             nil
         }
     }
@@ -64,8 +68,8 @@ package enum LoginKind: CaseIterable, Sendable {
     package var isRepeatedForClient: Bool { isRefresh || self == .refreshToken }
 
     /// The kinds that a kind of identity service has.
-    package enum Service: Sendable {
-        case appServices, oauth, gitHubApp
+    package enum Service: CaseIterable, Sendable {
+        case appServices, oauth, gitHubApp, lanyard
 
         /// The configuration's key of such an identity.
         package var key: String {
@@ -73,6 +77,7 @@ package enum LoginKind: CaseIterable, Sendable {
             case .appServices: "app_services"
             case .oauth: "oauth2"
             case .gitHubApp: "github_app"
+            case .lanyard: "lanyard"
             }
         }
     }
@@ -86,6 +91,7 @@ package enum LoginKind: CaseIterable, Sendable {
             .device, .authorizationCode:
             .oauth
         case .gitHubApp: .gitHubApp
+        case .broker: .lanyard
         }
     }
 
@@ -130,6 +136,7 @@ package enum LoginKind: CaseIterable, Sendable {
         case .device: "device"
         case .authorizationCode: "authorization_code"
         case .gitHubApp: "github_app"
+        case .broker: "broker"
         }
     }
 
@@ -141,7 +148,7 @@ package enum LoginKind: CaseIterable, Sendable {
     /// The admin API's member with the secret; nil: there is no secret.
     package var secretName: String? {
         switch self {
-        case .anonymous, .clientCredentials, .device, .authorizationCode, .gitHubApp: nil
+        case .anonymous, .clientCredentials, .device, .authorizationCode, .gitHubApp, .broker: nil
         case .emailPassword, .password: "password"
         case .apiKey: "key"
         case .function: "payload"
@@ -161,6 +168,7 @@ package enum LoginKind: CaseIterable, Sendable {
         switch self {
         case .emailPassword: "email"
         case .password: "username"
+        case .broker: "user"
         default: nil
         }
     }
@@ -169,7 +177,7 @@ package enum LoginKind: CaseIterable, Sendable {
 /// A kind of login with what it needs. `Value` is the secret, or the path of its file.
 package struct LoginMethod<Value> {
     package let kind: LoginKind
-    /// The email address or user name of a kind with an `accountName`.
+    /// The email address, user name or other Lanyard's user of a kind with an `accountName`.
     package let account: String?
     /// nil for a kind without a `secretName`.
     package let secret: Value?
@@ -216,6 +224,7 @@ package struct LoginMethod<Value> {
     package static var device: Self { Self(.device, nil, nil) }
     package static var authorizationCode: Self { Self(.authorizationCode, nil, nil) }
     package static var gitHubApp: Self { Self(.gitHubApp, nil, nil) }
+    package static func broker(user: String) -> Self { Self(.broker, user, nil) }
 
     /// The kind's name (`LoginKind.provider`).
     package var provider: String { kind.provider }

@@ -15,7 +15,7 @@ import Testing
     private static let cells: [Cell] =
         [
             Cell(service: nil, login: nil), Cell(service: .appServices, login: nil), Cell(service: .oauth, login: nil),
-            Cell(service: .gitHubApp, login: nil),
+            Cell(service: .gitHubApp, login: nil), Cell(service: .lanyard, login: nil),
         ] + LoginKind.allCases.map { Cell(service: $0.service, login: $0) }
 
     /// The keys of the identity that a remedy may name, besides `tls.*` and the file of the login.
@@ -28,6 +28,7 @@ import Testing
                 "google_subject",
             ]
         case .gitHubApp: ["base_url", "app_id", "installation_id", "key_file", "repositories", "permissions"]
+        case .lanyard: ["address"]
         case nil: ["token_file"]
         }
     }

@@ -9,7 +9,7 @@ import Testing
         .facebook(accessToken: "s"), .googleIDToken("s"), .googleAuthCode("s"), .apple(idToken: "s"),
         .clientCredentials, .password(username: "a", "s"), .refreshToken("s"), .jwtBearer(assertion: "s"),
         .signedAssertion(key: "s"), .googleKey("s"), .tokenExchange(subjectToken: "s"), .device,
-        .authorizationCode, .gitHubApp,
+        .authorizationCode, .gitHubApp, .broker(user: "a"),
     ]
 
     @Test("each kind has the parts that it needs and no other")

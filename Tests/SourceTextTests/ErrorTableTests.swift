@@ -126,6 +126,8 @@ import Testing
     private static func name(_ refusal: AccessToken.Refusal) -> String {
         switch refusal {
         case .loginRequired: "loginRequired"
+        case .loginRequiredElsewhere: "loginRequiredElsewhere"
+        case .credentialRefusedElsewhere: "credentialRefusedElsewhere"
         case .loggedOut: "loggedOut"
         case .variantRefused: "variantRefused"
         case .credentialRefused: "credentialRefused"
@@ -142,6 +144,7 @@ import Testing
             .loginRequired, .loggedOut, .credentialRefused(because: "x"), .clientRefused(because: "x"),
             .variantRefused(because: "x"), .tokenUnusable(because: "x"),
             .userUnknown(wasRemoved: false), .identityUnreachable(nextAttemptAt: .never),
+            .loginRequiredElsewhere(because: "x"), .credentialRefusedElsewhere(because: "x"),
         ]
         let problems = refusals.map { Problem.noToken($0, user: "alice", loginRequiredStatus: 503, at: .past) }
         let expected = zip(refusals, problems).map { Self.row(Self.name($0), $1) }

@@ -294,7 +294,7 @@ enum AdminBody {
             case .jwt, .googleIDToken, .googleAuthCode, .apple, .jwtBearer, .tokenExchange:
                 try secret(key, bytesMax: tokenBytesMax)
             case .anonymous, .emailPassword, .apiKey, .facebook, .clientCredentials, .password, .refreshToken,
-                .signedAssertion, .googleKey, .device, .authorizationCode, .gitHubApp:
+                .signedAssertion, .googleKey, .device, .authorizationCode, .gitHubApp, .broker:
                 try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }

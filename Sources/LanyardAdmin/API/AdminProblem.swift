@@ -296,6 +296,14 @@ extension OperatorResponse {
     ) -> OperatorResponse {
         let detail = error.operatorMessage + "." + outcome
         let action = error.action(canLogIn: canLogIn)
+        switch error.passedOn {
+        case .loginRequired:
+            return problem(.loginRequired, "Login required", detail, user: user, identity: error, action: action)
+        case .credentialRefused:
+            return problem(
+                .credentialRefused, "Credential refused", detail, user: user, identity: error, action: action)
+        case nil: break
+        }
         switch error.verdict {
         case .credentialUnavailable where error.isForeignKind:
             return problem(.invalidValue, "Invalid value", detail, user: user)

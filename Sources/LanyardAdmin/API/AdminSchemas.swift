@@ -39,6 +39,8 @@ enum AdminSchemas {
         "requested_token_type":{"$ref":"#/components/schemas/TokenType"}}}}},
         {"type":"object","additionalProperties":false,"required":["github_app"],
         "properties":{"github_app":{"type":"object","additionalProperties":false}}},
+        {"type":"object","additionalProperties":false,"required":["broker"],"properties":{"broker":{"type":"object",
+        "additionalProperties":false,"required":["user"],"properties":{"user":{"$ref":"#/components/schemas/Name"}}}}},
         {"type":"object","additionalProperties":false,"required":["device"],
         "properties":{"device":{"type":"object","additionalProperties":false}}},
         {"type":"object","additionalProperties":false,"required":["authorization_code"],

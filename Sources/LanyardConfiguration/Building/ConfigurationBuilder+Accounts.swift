@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// `identities`, `users`, `active_user`.
 extension ConfigurationBuilder {
-    private static let kinds = ["app_services", "static", "oauth2", "github_app"]
+    private static let kinds = ["app_services", "static", "oauth2", "github_app", "lanyard"]
 
     static func kinds(of identities: [ConfigurationNode.Entry]) -> [String: String] {
         var result: [String: String] = [:]
@@ -58,6 +58,9 @@ extension ConfigurationBuilder {
         case "github_app":
             guard let settings = gitHubApp(inner, of: section, shown: "\(shown).github_app") else { return nil }
             identity = IdentitySettings(name: name, kind: .gitHubApp(settings))
+        case "lanyard":
+            guard let settings = otherLanyard(inner, of: section, shown: "\(shown).lanyard") else { return nil }
+            identity = IdentitySettings(name: name, kind: .lanyard(settings))
         default: return nil
         }
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
@@ -75,12 +78,19 @@ extension ConfigurationBuilder {
     mutating func checkReach(
         _ section: ConfigurationSection, _ key: String, of identity: ConfigurationSection, shown: String
     ) -> Bool {
-        guard let text = section.text(key), let parts = try? URLText.parts(text, takesQuery: true)
-        else { return true }
-        let (reach, place) = (AddressText.reach(parts.host), section.place(key))
+        guard let text = section.text(key) else { return true }
+        return checkReach(text, section.place(key), of: identity, shown: "\(shown).\(key)")
+    }
+
+    /// The same for one URL; another address than a URL is on this machine.
+    mutating func checkReach(
+        _ text: String, _ place: ConfigurationPlace, of identity: ConfigurationSection, shown: String
+    ) -> Bool {
+        guard let parts = try? URLText.parts(text, takesQuery: true) else { return true }
+        let reach = AddressText.reach(parts.host)
         guard reach != .linkLocal else {
             reportError(
-                place, "\(shown).\(key): \(parts.host) is an address of metadata services, such as link-local ones",
+                place, "\(shown): \(parts.host) is an address of metadata services, such as link-local ones",
                 remedy: "name the identity service; no identity call goes there")
             return false
         }
@@ -89,7 +99,7 @@ extension ConfigurationBuilder {
         let name = shown.split(separator: ".").prefix(2).joined(separator: ".")
         reportError(
             place,
-            "\(shown).\(key): plain http would show passwords and tokens on the network path to \(parts.host)",
+            "\(shown): plain http would show passwords and tokens on the network path to \(parts.host)",
             remedy: "use https, or "
                 + place.adding("unsafe_plain: true to \(name)", to: "identities.*", flag: "--unsafe-plain")
                 + " if that way is safe")
@@ -113,6 +123,10 @@ extension ConfigurationBuilder {
         case .gitHubApp(let app) where URLOrigin(of: app.baseURL)?.isTLS == false:
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
+                remedy: "use https, or remove tls")
+        case .lanyard(let other) where !other.addresses.contains { URLOrigin(of: $0.description)?.isTLS == true }:
+            reportWarning(
+                section.place("tls"), "\(shown).tls is ignored: no address is at https",
                 remedy: "use https, or remove tls")
         case .oauth(let client) where URLOrigin(of: client.endpoints.token ?? client.issuer ?? "")?.isTLS == false:
             reportWarning(
@@ -211,7 +225,7 @@ extension ConfigurationBuilder {
         diagnostics.removeAll { $0.message.hasPrefix("missing key \"\(shown).login.") }
         reportError(
             section.place("login"),
-            "\(shown).login.\(kind.provider): \(service == .gitHubApp ? "a" : "an") \(service.key) identity has no such login",
+            "\(shown).login.\(kind.provider): \(Self.article(service)) \(service.key) identity has no such login",
             remedy: "use one of \(LoginKind.providers(of: service).joined(separator: ", "))")
         return true
     }
@@ -259,7 +273,14 @@ extension ConfigurationBuilder {
     }
 
     static func service(_ identityKind: String?) -> LoginKind.Service? {
-        [.appServices, .oauth, .gitHubApp].first { $0.key == identityKind }
+        LoginKind.Service.allCases.first { $0.key == identityKind }
+    }
+
+    private static func article(_ service: LoginKind.Service) -> String {
+        switch service {
+        case .appServices, .oauth: "an"
+        case .gitHubApp, .lanyard: "a"
+        }
     }
 
     /// The kind with this provider; of several, the one whose secret is given. A Google login has an ID token or an authorization code.

@@ -103,7 +103,7 @@ extension ConfigurationBuilder {
         guard asksForToken, let settings = accounts.user(user), let kind = identityKinds[settings.identity] else {
             return
         }
-        guard kind == "oauth2" else {
+        guard kind == "oauth2" || kind == "lanyard" else {
             return reportError(
                 row.place("users"),
                 "\(shown).users: a user of a \(kind) identity has one access token, and \(user) is one",

@@ -76,11 +76,11 @@ extension ConfigurationBuilder {
         guard let settings = accounts.user(user),
             let kind = identityKinds[settings.identity]
         else { return false }
-        guard kind == "oauth2" else {
+        guard kind == "oauth2" || kind == "lanyard" else {
             reportError(
                 route.place("token"),
                 "\(shown): a user of a \(kind) identity has one access token, and \(user) is one",
-                remedy: "remove token, or name a user of an oauth2 identity")
+                remedy: "remove token, or name a user of an oauth2 or lanyard identity")
             return false
         }
         if case .oauth(let client)? = accounts.identity(settings.identity)?.kind, client.accessTokens == .single {

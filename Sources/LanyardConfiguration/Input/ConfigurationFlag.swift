@@ -146,7 +146,7 @@ package struct ConfigurationFlag: Equatable, Sendable {
         let (target, value): (Target, ConfigurationValue)
         switch key.kind {
         case .value(let wanted): (target, value) = (.key(key.path), wanted)
-        case .values(let wanted): (target, value) = (.list(key.path), wanted)
+        case .values(let wanted), .oneOrMore(let wanted): (target, value) = (.list(key.path), wanted)
         default: return nil
         }
         return ConfigurationFlag(

@@ -110,7 +110,7 @@ extension ConfigurationValue {
     var isText: Bool {
         switch self {
         case .boolean, .integer, .duration, .size, .choice, .portion, .mode, .refusal, .listenAddress, .upstream, .url,
-            .endpoint, .proxy, .baseURL, .origin, .pathPrefix:
+            .endpoint, .proxy, .baseURL, .brokerAddress, .origin, .pathPrefix:
             false
         case .name, .text, .file, .credential, .authority, .listedHost, .hostName, .method, .upgrade, .fieldName,
             .requiredField, .fieldValue, .injectFormat:

@@ -89,21 +89,30 @@ struct ConfigurationCheck {
         case (.fields, .mapping): return fields(node, keys: key.below, shown: shown)
         case (.parameters, .mapping): return parameters(node, shown: shown)
         case (.values(let wanted), .sequence(let elements)):
-            return ConfigurationNode(
-                .sequence(
-                    elements.map { element in
-                        guard let text = element.text else {
-                            return reportWrongShape(element, "a single value", shown: shown)
-                        }
-                        return scalar(text, element, as: wanted, keywords: [], shown: shown)
-                    }), at: node.place)
+            return list(elements, of: wanted, at: node.place, shown: shown)
+        case (.oneOrMore(let wanted), .scalar(let text)):
+            let element = scalar(text, node, as: wanted, keywords: [], shown: shown)
+            return element.content == .invalid ? element : ConfigurationNode(.sequence([element]), at: node.place)
+        case (.oneOrMore(let wanted), .sequence(let elements)):
+            return list(elements, of: wanted, at: node.place, shown: shown)
         case (.section, _), (.named, _), (.fields, _), (.parameters, _):
             return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown, below: key.below)
         case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
+        case (.oneOrMore, _): return reportWrongShape(node, "a single value or a list of them", shown: shown)
         case (.value, _):
             return reportWrongShape(
                 node, "a single value", keywords: key.keywords, shown: shown, meant: Self.meant(key))
         }
+    }
+
+    private mutating func list(
+        _ elements: [ConfigurationNode], of wanted: ConfigurationValue, at place: ConfigurationPlace, shown: String
+    ) -> ConfigurationNode {
+        let checked = elements.map { element in
+            guard let text = element.text else { return reportWrongShape(element, "a single value", shown: shown) }
+            return scalar(text, element, as: wanted, keywords: [], shown: shown)
+        }
+        return ConfigurationNode(.sequence(checked), at: place)
     }
 
     private mutating func element(_ node: ConfigurationNode, keys section: String, shown: String) -> ConfigurationNode {

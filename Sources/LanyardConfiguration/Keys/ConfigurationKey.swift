@@ -15,6 +15,16 @@ package struct ConfigurationKey: Equatable, Sendable {
         case value(ConfigurationValue)
         /// A list of single values.
         case values(ConfigurationValue)
+        /// The same; a list of one may be written as the value. The checked tree has the list.
+        case oneOrMore(ConfigurationValue)
+
+        /// A list of single values stands in the checked tree.
+        var isList: Bool {
+            switch self {
+            case .values, .oneOrMore: true
+            case .section, .sections, .named, .fields, .secretFields, .parameters, .value: false
+            }
+        }
     }
 
     /// A value in place of a mapping.
@@ -101,7 +111,7 @@ package struct ConfigurationKey: Equatable, Sendable {
     /// The key's flag; nil unless it is a value or a list of values that is not in a list or below a chosen name.
     package var flag: String? {
         switch kind {
-        case .value, .values: break
+        case .value, .values, .oneOrMore: break
         default: return nil
         }
         // Byte by byte: each start makes this for all keys, and a `Character` costs a hundred times as much.
@@ -126,6 +136,7 @@ package struct ConfigurationKey: Equatable, Sendable {
             case .parameters: "names to values, or to lists of values"
             case .value(let value): value.wanted
             case .values(let value): "list: " + value.wanted
+            case .oneOrMore(let value): value.wanted + ", or a list of them"
             }
         return ([kind] + keywords.map { "`\($0)`" }).joined(separator: ", or ")
     }

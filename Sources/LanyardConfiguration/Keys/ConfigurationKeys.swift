@@ -2,7 +2,7 @@
 package enum ConfigurationKeys {
     /// Every key, in the order of the reference.
     package static let all: [ConfigurationKey] = withCredentials(
-        listening + brokers + accounts + oauth + gitHubApp + transport + users + routes + process)
+        listening + brokers + accounts + oauth + gitHubApp + otherLanyard + transport + users + routes + process)
 
     /// The keys directly in the section at a path.
     package static func keys(in section: String) -> [ConfigurationKey] { bySection[section] ?? [] }
@@ -16,7 +16,7 @@ package enum ConfigurationKeys {
         keys.filter { key in
             switch key.kind {
             case .section, .sections, .named: true
-            case .value, .values, .fields, .parameters: key.isRequired
+            case .value, .values, .oneOrMore, .fields, .parameters: key.isRequired
             }
         }
     }
@@ -141,7 +141,7 @@ package enum ConfigurationKeys {
     ]
 
     private static let users: [ConfigurationKey] =
-        logins + oauthLogins + [
+        logins + oauthLogins + otherLanyardLogin + [
             .init(
                 "active_user", .value(.name), defaultDescription: "the first user",
                 "The user whose token is sent with requests of routes without `user`.")

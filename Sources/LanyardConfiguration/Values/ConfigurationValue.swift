@@ -34,6 +34,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case proxy
     /// An http(s) URL with an optional path.
     case baseURL
+    /// Where the broker of another Lanyard is.
+    case brokerAddress
     case pathPrefix
     case method
     /// A protocol that a connection may be upgraded to.
@@ -76,6 +78,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .listenAddress: _ = try AddressText.listenAddress(text)
         case .upstream: _ = try URLText.upstream(text)
         case .baseURL: _ = try URLText.base(text)
+        case .brokerAddress: _ = try URLText.broker(text)
         case .url: _ = try URLText.parts(text)
         case .endpoint: _ = try URLText.parts(text, takesQuery: true)
         case .proxy: _ = try URLText.proxy(text)
@@ -120,7 +123,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .refusal:
             text == "grpc-16"
                 || !Self.isOctal(text) && ConfigurationText.integer(text).map((100...599).contains) ?? false
-        case .file, .listenAddress, .upstream, .url, .endpoint, .proxy, .baseURL: true
+        case .file, .listenAddress, .upstream, .url, .endpoint, .proxy, .baseURL, .brokerAddress: true
         }
     }
 
@@ -150,6 +153,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .endpoint: "an http:// or https:// URL, perhaps with a query"
         case .proxy: "an http:// URL with a port"
         case .baseURL: "an http:// or https:// URL"
+        case .brokerAddress: "unix:/path, https://… or http://…"
         case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"
         case .upgrade: "a protocol that carries no further HTTP requests"

@@ -180,4 +180,14 @@ package enum URLText {
         while text.last == "/" { text.removeLast() }
         return text
     }
+
+    /// An address of another Lanyard's broker: `unix:/path`, or a URL as `base` takes it.
+    ///
+    /// - Throws: message and remedy.
+    package static func broker(
+        _ text: String
+    ) throws(ConfigurationValue.ValueError) -> IdentitySettings.OtherLanyard.Address {
+        if text.hasPrefix("unix:") { return .unix(path: try AddressText.socketPath(String(text.dropFirst(5)))) }
+        return .url(try base(text))
+    }
 }

@@ -101,6 +101,11 @@ package final class AccessToken: Sendable {
     package enum Refusal: Equatable, Sendable {
         /// A login is needed, and nothing configured can make it.
         case loginRequired
+        /// Another Lanyard holds the session and says that its user must log in there. It is asked again. The text says who; never a
+        /// secret.
+        case loginRequiredElsewhere(because: String)
+        /// The same of a credential that was refused there, which an operator corrects.
+        case credentialRefusedElsewhere(because: String)
         /// An operator has logged the user out. A configured credential can log in again, which an operator asks for.
         case loggedOut
         /// Lanyard cannot log the user in with the configured credential. The text names the file, or what the identity

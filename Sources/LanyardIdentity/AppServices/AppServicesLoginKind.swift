@@ -22,7 +22,7 @@ struct AppServicesLoginKind: Equatable, Sendable {
     init?(of kind: LoginKind) {
         switch kind {
         case .clientCredentials, .password, .refreshToken, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange,
-            .device, .authorizationCode, .gitHubApp:
+            .device, .authorizationCode, .gitHubApp, .broker:
             return nil
         case .anonymous: self.init(provider: "anon-user")
         case .emailPassword: self.init(provider: "local-userpass", member: "password")

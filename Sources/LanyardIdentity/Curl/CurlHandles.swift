@@ -30,9 +30,10 @@ struct CurlEasyHandle: ~Copyable {
 
     /// Sets how the transfer leaves the machine. Before it begins.
     ///
+    /// - Parameter isUsed: false: a proxy is not used, whatever is configured.
     /// - Returns: false: libcurl refuses an option.
-    mutating func setProxy(_ trust: CurlTrust) -> Bool {
-        switch trust.proxy {
+    mutating func setProxy(_ trust: CurlTrust, isUsed: Bool) -> Bool {
+        switch isUsed ? trust.proxy : .none {
         case .environment: return true
         case .none: return lanyard_curl_set_string(easy, CURLOPT_PROXY, "") == CURLE_OK
         case .url(let url):

@@ -34,6 +34,10 @@ struct CurlRequest: Sendable {
     var responseBytesMax = 1 << 20
     /// Connects and completes the handshake of TLS, and sends no request.
     var onlyConnects = false
+    /// Connects to this unix socket, whatever the host of `url`; nil: to the host.
+    var unixSocket: String?
+    /// The response must be complete so long after the transfer has begun; nil: by `deadline` alone.
+    var timeout: Duration?
     /// The response must be complete by then, including all waiting.
     var deadline: Instant
 }

@@ -15,8 +15,6 @@ final class CurlTransfer {
     /// Bytes of all heads of a response, interim responses and trailers included.
     static let headBytesMax = 64 << 10
     private static let fieldBytesMax = 2048
-    /// Of a line in libcurl's description of a certificate (`CURLOPT_CERTINFO`).
-    private static let certificateEndLabel = "Expire date:"
 
     /// An address to which no connection is made, and why.
     private enum ProhibitedAddress {
@@ -176,7 +174,7 @@ final class CurlTransfer {
     func timedOutResolving(_ code: CURLcode) -> Bool {
         var microseconds: curl_off_t = 0
         lanyard_curl_get_offset(easy, CURLINFO_NAMELOOKUP_TIME_T, &microseconds)
-        return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
+        return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0 && request.unixSocket == nil
     }
 
     /// Bytes of the request itself were sent: TLS is established, and a proxy has connected. Where the body has a gate, it is the body that
@@ -211,40 +209,12 @@ final class CurlTransfer {
     /// key are left.
     private static let handshakeAlerts: Set<CInt> = [SSL_AD_HANDSHAKE_FAILURE, SSL_AD_DECRYPT_ERROR]
 
-    /// The connection that was made.
-    private var connection: IdentityConnection {
-        var host: UnsafeMutablePointer<CChar>?
-        var port = 0
-        lanyard_curl_get_string(easy, CURLINFO_PRIMARY_IP, &host)
-        lanyard_curl_get_long(easy, CURLINFO_PRIMARY_PORT, &port)
-        let text = host.map { String(cString: $0) } ?? ""
-        return IdentityConnection(
-            address: text.contains(":") ? "[\(text)]:\(port)" : "\(text):\(port)", certificateEnd: certificateEnd)
-    }
-
-    /// When the server's own certificate ends, which is the first of its chain.
-    private var certificateEnd: WallTime? {
-        var chain: UnsafeMutablePointer<curl_certinfo>?
-        guard lanyard_curl_get_certificates(easy, &chain) == CURLE_OK, let chain, chain.pointee.num_of_certs > 0
-        else { return nil }
-        var entry = chain.pointee.certinfo[0]
-        while let line = entry {
-            let text = String(cString: line.pointee.data)
-            if text.hasPrefix(Self.certificateEndLabel) {
-                let seconds = curl_getdate(String(text.dropFirst(Self.certificateEndLabel.count)), nil)
-                return seconds < 0 ? nil : WallTime(seconds: Int64(seconds))
-            }
-            entry = line.pointee.next
-        }
-        return nil
-    }
-
     // MARK: Options
 
     /// Prepares the handle. False if libcurl refuses an option, which only a lack of memory explains.
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
         requestStartedAt = .now
-        let total = min(timeLeft, limits.totalTimeout)
+        let total = min(timeLeft, request.timeout ?? timeLeft, limits.totalTimeout)
         stepsLeft = limits.stepsMax
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         return setFixedOptions() && setTrust(trust) && setRequest()
@@ -306,15 +276,17 @@ final class CurlTransfer {
             // With a password, even an empty one, OpenSSL never asks for one on the terminal.
             guard set(CURLOPT_SSLKEY_BLOB, key), set(CURLOPT_KEYPASSWD, "") else { return false }
         }
-        restrictedToLoopback = trust.restrictsPlainHTTPToLoopback && !isTLS
+        restrictedToLoopback = trust.restrictsPlainHTTPToLoopback && !isTLS && request.unixSocket == nil
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         guard set(CURLOPT_OPENSOCKETDATA, own: own), lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
         else { return false }
-        return handle.setProxy(trust)
+        // A unix socket is on this machine.
+        return handle.setProxy(trust, isUsed: request.unixSocket == nil)
     }
 
     private func setRequest() -> Bool {
         guard set(CURLOPT_URL, request.url) else { return false }
+        if let path = request.unixSocket { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
         guard set(CURLOPT_CERTINFO, 1) else { return false }
         if request.onlyConnects { return set(CURLOPT_CONNECT_ONLY, 1) }
         switch request.method {
@@ -418,6 +390,10 @@ final class CurlTransfer {
 
     /// Decides by the address, whether the name was the service's or a proxy's.
     private func allowsConnection(_ wanted: UnsafeMutablePointer<curl_sockaddr>) -> Bool {
+        if wanted.pointee.family == AF_UNIX, request.unixSocket != nil {
+            hasAllowedConnection = true
+            return true
+        }
         let bytes = UnsafeRawPointer(wanted) + MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
         let address = SocketAddress { room, length in
             length.pointee = min(length.pointee, wanted.pointee.addrlen)

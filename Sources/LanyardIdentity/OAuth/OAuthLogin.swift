@@ -136,7 +136,7 @@ struct OAuthLogin: Sendable {
             }
             if let requested = tokenTypes.requested { form.append("requested_token_type", requested) }
         case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple,
-            .gitHubApp, .device, .authorizationCode:
+            .gitHubApp, .broker, .device, .authorizationCode:
             preconditionFailure(
                 "a login that sends no grant, or one of another kind of identity, at an oauth2 identity")
         }
@@ -166,7 +166,7 @@ struct OAuthLogin: Sendable {
                 assertion.flatMap { SignedAssertion.account(kind, $0, key: key, clientID: clientID) }
             }
         case .refreshToken, .jwtBearer, .tokenExchange, .device, .authorizationCode, .anonymous, .emailPassword,
-            .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .gitHubApp:
+            .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .gitHubApp, .broker:
             nil
         }
     }

@@ -19,7 +19,7 @@ package struct SigningKeyFile: Equatable, Sendable {
         case .oauth(let client):
             guard case .privateKeyJWT(let key) = client.authentication else { return nil }
             return SigningKeyFile(key.file, key.algorithm)
-        case .appServices, .staticToken: return nil
+        case .appServices, .staticToken, .lanyard: return nil
         }
     }
 

@@ -19,6 +19,9 @@ extension AccountFingerprint {
         Self(of: ["github_app", appID, installationID])
     }
 
+    /// A user of another Lanyard.
+    static func broker(user: String) -> Self { Self(of: ["broker", user]) }
+
     /// An ID token that was checked as far as its login demands; nil: it lacks `iss` or `sub`.
     static func idToken(_ token: Secret) -> Self? {
         JWTClaims.account(in: token).map { Self(of: ["id_token", $0.issuer, $0.subject]) }

@@ -40,7 +40,9 @@ package final class ServiceContact: Sendable {
     }
 
     /// A service may have named the URL: its query is not shown.
-    private static func shown(_ request: CurlRequest) -> Substring { request.url.prefix { $0 != "?" && $0 != "#" } }
+    private static func shown(_ request: CurlRequest) -> String {
+        request.unixSocket.map { "unix:\($0)" } ?? String(request.url.prefix { $0 != "?" && $0 != "#" })
+    }
 
     private func fail(_ message: String, _ now: WallTime) {
         latest.withLock { state in

@@ -80,8 +80,13 @@ package final class TokenCache {
             requestToken(user)
             return .park
         case .none(let refusal):
-            // Requests that come while the identity service is unreachable shorten the back-off (architecture-control.md 5.3).
-            if case .identityUnreachable = refusal { requestToken(user) }
+            // Requests that come while the identity service gives no token shorten the back-off (architecture-control.md 5.3).
+            switch refusal {
+            case .identityUnreachable, .loginRequiredElsewhere, .credentialRefusedElsewhere: requestToken(user)
+            case .loginRequired, .loggedOut, .credentialRefused, .clientRefused, .variantRefused, .tokenUnusable,
+                .userUnknown:
+                break
+            }
             return .refuse(refusal)
         }
     }
@@ -176,8 +181,9 @@ package final class TokenCache {
         guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }
         return switch refusal {
-        case .loginRequired, .loggedOut, .credentialRefused, .variantRefused, .userUnknown: true
-        case .identityUnreachable, .clientRefused, .tokenUnusable: false
+        case .loginRequired, .loginRequiredElsewhere, .loggedOut, .credentialRefused, .variantRefused, .userUnknown:
+            true
+        case .identityUnreachable, .credentialRefusedElsewhere, .clientRefused, .tokenUnusable: false
         }
     }
 
@@ -213,7 +219,7 @@ package final class TokenCache {
             if token.account != entries[user.number].account { entries[user.number].accountEpoch &+= 1 }
             entries[user.number].account = token.account
             entries[user.number].availability = .token(token.inEpoch(entries[user.number].accountEpoch))
-        case .none(.loginRequired), .none(.loggedOut), .none(.userUnknown):
+        case .none(.loginRequired), .none(.loginRequiredElsewhere), .none(.loggedOut), .none(.userUnknown):
             entries[user.number].accountEpoch &+= 1
             entries[user.number].availability = availability
         case .pending, .none: entries[user.number].availability = availability

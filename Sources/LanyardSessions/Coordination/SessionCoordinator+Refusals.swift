@@ -72,6 +72,14 @@ extension SessionCoordinator {
         return error
     }
 
+    /// The access token in whose place the call is to bring another one, because an upstream has refused it; nil: none was refused.
+    func refusedToken(of call: SessionCall) -> Secret? {
+        guard call.cause == .forced else { return nil }
+        if call.variant == .plain { return session.tokens?.access }
+        return variants.first { $0.named.variant == call.variant && $0.session.call?.number == call.number }?
+            .session.tokens?.access
+    }
+
     /// It is the login that follows one that was refused for its client. Another process may have made it since.
     func isClientRetry(_ operation: TokenOperation) -> Bool {
         guard let tries = knownRecord.refused?.clientTries else { return false }

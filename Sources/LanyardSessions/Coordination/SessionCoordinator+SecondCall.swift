@@ -89,7 +89,7 @@ extension LoginKind {
         switch self {
         case .clientCredentials, .signedAssertion, .googleKey, .gitHubApp: true
         case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple,
-            .password, .refreshToken, .jwtBearer, .tokenExchange, .device, .authorizationCode:
+            .password, .refreshToken, .jwtBearer, .tokenExchange, .device, .authorizationCode, .broker:
             false
         }
     }

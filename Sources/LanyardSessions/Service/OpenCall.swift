@@ -29,11 +29,15 @@ final class OpenCall {
 
     /// - Parameters:
     ///   - gate: holds the call's body back; nil: it is sent as soon as the service is connected.
-    ///   - settings: the time of the call, and of a request for the service's place before it.
-    func begin(_ kind: SessionCall.Kind, gate: SendGate?, _ settings: RefreshSettings) -> CallProgress {
+    ///   - machine: whose settings say how much time the call has, and a request for the service's place before it.
+    func begin(
+        _ kind: SessionCall.Kind, gate: SendGate?, _ call: SessionCall, of machine: SessionCoordinator
+    ) -> CallProgress {
         loop.assertIsCurrent()
+        let settings = machine.context.settings
         let progress = CallProgress(
-            kind, gate: gate, timeout: settings.attemptTimeout, repeatsPlaceAfter: settings.secondCallAfter)
+            kind, gate: gate, timeout: settings.attemptTimeout, repeatsPlaceAfter: settings.secondCallAfter,
+            inPlaceOf: machine.refusedToken(of: call))
         held = nil
         self.progress = progress
         timer.set(at: progress.startedAt + CallProgress.slowTime)

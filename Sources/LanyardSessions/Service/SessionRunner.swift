@@ -481,7 +481,7 @@ package final class SessionRunner: @unchecked Sendable {
         _ call: SessionCall, _ kind: SessionCall.Kind, gate: SendGate?, send: @escaping CallAttempt.Send
     ) {
         environment.beginCall()
-        let progress = openCall.begin(kind, gate: gate, machine.context.settings)
+        let progress = openCall.begin(kind, gate: gate, call, of: machine)
         let deadline = progress.startedAt + machine.context.policy.attemptTimeout
         let attempt = CallAttempt(call, progress, deadline: deadline, send: send)
         openCall.attempt = attempt

@@ -71,6 +71,11 @@ package struct RetryState: Sendable {
 
     var reason: SessionReason {
         if awaitsLastTry { return .outcomeUnknown }
+        switch error?.passedOn {
+        case .loginRequired: return .loginRequired
+        case .credentialRefused: return .credentialRefused
+        case nil: break
+        }
         return switch error?.verdict {
         case .gone: .identityGone
         case .clientRefused: .credentialRefused
@@ -137,7 +142,7 @@ package struct RetryState: Sendable {
             delay = policy.gonePause(chance: eventContext.chance)
             next.notBefore = now + delay
         case .clientRefused:
-            guard call?.variant == .plain else {
+            guard call?.variant == .plain, !error.isDenied else {
                 delay = policy.gonePause(chance: eventContext.chance)
                 break
             }

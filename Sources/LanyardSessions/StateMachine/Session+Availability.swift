@@ -183,6 +183,11 @@ extension Session {
         if let probe = retryState.probeAt(now, by: context.policy) { next = min(next, probe) }
         let action = retryState.reason.action(latest: retryState.error, canLogIn: context.hasCredential)
         if let error = retryState.error {
+            switch error.passedOn {
+            case .loginRequired: return .none(.loginRequiredElsewhere(because: error.message))
+            case .credentialRefused: return .none(.credentialRefusedElsewhere(because: error.message))
+            case nil: break
+            }
             if error.verdict == .clientRefused { return .none(.clientRefused(because: error.message, action: action)) }
             if error.cause == .unusableToken { return .none(.tokenUnusable(because: error.message)) }
         }

@@ -24,8 +24,8 @@ extension ClientExchange {
         guard !shard.isDraining, let waitMax = active.route.settings.waitMax, waitMax > .zero else { return false }
         switch refusal {
         case .identityUnreachable: return true
-        case .loginRequired, .loggedOut, .credentialRefused, .clientRefused, .variantRefused, .tokenUnusable,
-            .userUnknown:
+        case .loginRequired, .loginRequiredElsewhere, .credentialRefusedElsewhere, .loggedOut, .credentialRefused,
+            .clientRefused, .variantRefused, .tokenUnusable, .userUnknown:
             return false
         }
     }

@@ -34,6 +34,9 @@ extension Problem {
     ) -> Problem {
         switch refusal {
         case .loginRequired: return .loginRequired(user: user, status: status)
+        case .loginRequiredElsewhere(let message):
+            return .loginRequired(user: user, because: message, status: status)
+        case .credentialRefusedElsewhere(let message): return .clientRefused(user: user, because: message)
         case .loggedOut: return .loggedOut(user: user, status: status)
         case .credentialRefused(let message, let action):
             return .credentialRefused(user: user, because: message, action: action)
@@ -50,6 +53,15 @@ extension Problem {
             return .variantRefused(user: user, because: message, action: action)
         case .tokenUnusable(let message): return .tokenUnusable(user: user, because: message)
         }
+    }
+
+    /// Another Lanyard holds the session. A repeat of the request finds out whether the user has logged in there.
+    ///
+    /// - Parameter message: who must log in there; no secret.
+    private static func loginRequired(user: String, because message: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail = "There is no usable token: \(message)."
+        return problem
     }
 
     // MARK: The upstream

@@ -91,3 +91,13 @@ extension Problem {
         }
     }
 }
+
+extension Problem {
+    static let callTimeout = timeout(
+        "grpc-timeout of the call has passed while it waited for a token.", error: "http_response_timeout")
+
+    /// gRPC needs trailers, which its servers send over HTTP/2 alone (H13).
+    static let grpcNeedsHTTP2 = unreachable(
+        "gRPC needs HTTP/2, and the upstream speaks HTTP/1.1: set protocol: http2 of the route if its server speaks HTTP/2.",
+        error: "http_protocol_error", needsOperator: true)
+}

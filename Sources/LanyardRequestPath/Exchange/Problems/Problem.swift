@@ -332,13 +332,6 @@ package struct Problem: Equatable, Sendable {
             error: "http_request_error", needsOperator: true)
     }
 
-    static let callTimeout = timeout(
-        "grpc-timeout of the call has passed while it waited for a token.", error: "http_response_timeout")
-
-    /// gRPC needs trailers, which its servers send over HTTP/2 alone (H13).
-    static let grpcNeedsHTTP2 = unreachable(
-        "gRPC needs HTTP/2, and the upstream speaks HTTP/1.1: set protocol: http2 of the route if its server speaks HTTP/2.",
-        error: "http_protocol_error", needsOperator: true)
     package static let upstreamIncomplete = invalid(
         "The upstream's response ended early.", error: "http_response_incomplete")
     package static let upstreamResponseTimeout = timeout(
