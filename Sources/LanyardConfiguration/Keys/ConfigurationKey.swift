@@ -22,7 +22,7 @@ package struct ConfigurationKey: Equatable, Sendable {
         var isList: Bool {
             switch self {
             case .values, .oneOrMore: true
-            case .section, .sections, .named, .fields, .secretFields, .parameters, .value: false
+            case .section, .sections, .named, .fields, .parameters, .value: false
             }
         }
     }

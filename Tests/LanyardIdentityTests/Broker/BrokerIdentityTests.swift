@@ -19,7 +19,8 @@ import Testing
         init(_ addresses: [Address], capability: String? = nil, allowsPlain: Bool = false) throws {
             loop = try EventLoop(label: "test.broker")
             loop.start()
-            folder = try TemporaryFolder()
+            let folder = try TemporaryFolder()
+            self.folder = folder
             let file = try capability.map { try folder.write("capability", $0) }
             let lanyard = IdentitySettings.OtherLanyard(addresses: addresses, capabilityFile: file)
             var settings = IdentitySettings(name: "central", kind: .lanyard(lanyard))
