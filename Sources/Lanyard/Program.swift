@@ -63,8 +63,7 @@ final class Program: Sendable {
     ) throws(SystemError) {
         let (configuration, log) = (first.configuration, first.log)
         self.log = log
-        let plan = RequestPathReload.plan(first)
-        let issued = IssuedTokens(log: log)
+        let (plan, issued) = (RequestPathReload.plan(first), IssuedTokens(log: log))
         listeners = bindings.listeners
         let tokenSource = SessionTokenSource()
         // Configured users come first, so that a user's index is its position in the configuration.
@@ -98,8 +97,7 @@ final class Program: Sendable {
             settings: made.configuration.settings, store: store, contents: opened.contents, subscribers: [path],
             logger: log, onFailedStart: { stop.endFailedStart(status: $0) })
         tokenSource.connect(to: sessions)
-        let refused = AdminRefusalCounters()
-        let counts = ReloadCounts()
+        let (refused, counts) = (AdminRefusalCounters(), ReloadCounts())
         let healthSources = Self.healthSources(
             sessions, store, path, stop, pipe, refused, counts, identityTLS, issued,
             configuration.health ?? HealthSettings())

@@ -262,7 +262,7 @@ enum FaultCases {
         (
             "identities: {demo: {}}\nusers: {alice: {identity: demo}}\n" + upstream,
             [
-                "lanyard.yaml:1:20: identities.demo has no kind; add one of app_services, static, oauth2, github_app"
+                "lanyard.yaml:1:20: identities.demo has no kind; add one of app_services, static, oauth2, github_app, lanyard"
             ]
         ),
         (

@@ -86,7 +86,7 @@ package enum ExecCredentialVersion: String, Equatable, Sendable, CaseIterable {
             throw InputError(
                 .usage, "KUBERNETES_EXEC_INFO asks for a version that this command does not write",
                 remedy:
-                    "set apiVersion below users[].user.exec of the kubeconfig to \(v1.rawValue) or \(v1beta1.rawValue)")
+                    "set apiVersion below user and exec of the kubeconfig to \(v1.rawValue) or \(v1beta1.rawValue)")
         }
         return version
     }

@@ -46,7 +46,7 @@ package struct GitCredentialRequest: Equatable, Sendable {
         guard let end = line.firstIndex(of: UInt8(ascii: "=")) else {
             throw InputError(
                 .usage, "standard input is not the form of git's credential helpers: a line has no =",
-                remedy: "let git run the command: git config credential.helper '!lanyard token NAME --git-credential'")
+                remedy: "let git run the command: it is a credential.helper, as lanyard token --help says")
         }
         let value = line[line.index(after: end)...]
         switch String(decoding: line[..<end], as: UTF8.self) {

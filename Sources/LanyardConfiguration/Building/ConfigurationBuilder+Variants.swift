@@ -80,7 +80,7 @@ extension ConfigurationBuilder {
             reportError(
                 route.place("token"),
                 "\(shown): a user of a \(kind) identity has one access token, and \(user) is one",
-                remedy: "remove token, or name a user of an oauth2 or lanyard identity")
+                remedy: "remove token, or name a user of an identity of kind oauth2 or lanyard")
             return false
         }
         if case .oauth(let client)? = accounts.identity(settings.identity)?.kind, client.accessTokens == .single {

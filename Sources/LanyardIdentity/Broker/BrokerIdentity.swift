@@ -131,7 +131,7 @@ package final class BrokerIdentity: TransportedIdentity {
             reply(outcome.mapError { $0.explained(.lanyard, credential) })
         }
         guard let user = Self.user(of: credential) else {
-            return reply(.failure(.foreignKind(credential.provider, at: "a lanyard identity", .lanyard)))
+            return reply(.failure(.foreignKind(credential.provider, at: "an identity of kind lanyard", .lanyard)))
         }
         guard ConfiguredName.isValid(user) else {
             let message =

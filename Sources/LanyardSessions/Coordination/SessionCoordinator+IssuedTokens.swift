@@ -43,7 +43,7 @@ extension SessionCoordinator {
 
     /// Until the start it is not known whether the user is logged in.
     private func ownAvailability(at now: Instant) -> AccessToken.Availability {
-        if case .loggedOut(.loggingIn) = session { return .pending }
+        if session.state == .loggedOut, session.reason == .loggingIn { return .pending }
         return session.availability(at: now, context)
     }
 
