@@ -12,7 +12,7 @@ struct TokenCommand: ParsableCommand {
             token is that user until it expires: send requests through Lanyard instead where you can.
 
             kubectl: command: lanyard, args: [token, NAME, --exec-credential]. \
-            git: as credential.helper with --git-credential at its end, which git follows with get. curl: lanyard token NAME --header | curl -H @- URL.
+            git: as credential.helper, with --git-credential last. curl: lanyard token NAME --header | curl -H @- URL.
             """)
 
     @Argument(
