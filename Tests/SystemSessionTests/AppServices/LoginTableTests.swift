@@ -117,11 +117,11 @@ struct LoginTableTests {
 
     // MARK: The table and the program
 
-    /// Logins of oauth2 and github_app identities, which docs/reference/oauth-logins.md lists.
+    /// Logins of oauth2, github_app and lanyard identities, which docs/reference/oauth-logins.md and fleet.md list.
     private static let ofOAuth: Set = [
         "client_credentials", "password", "refresh_token", "jwt_bearer", "token_exchange", "device",
         "authorization_code",
-        "github_app",
+        "github_app", "broker",
     ]
 
     @Test("the table has every key of a login, every flag of the one-user form and every flag of lanyard login, once")

@@ -72,7 +72,7 @@ import Testing
         #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
         let refused = try await RawClient.ask(lanyard.data, "GET", "/as/alice")
         #expect(refused.status == 503 && UsersBench.problem(refused) == "login-required")
-        #expect(refused.bodyText.contains("no user of that name is configured"), "\(refused.bodyText)")
+        #expect(refused.bodyText.contains("no such user is configured"), "\(refused.bodyText)")
         // The first user of the configuration is the active one now.
         #expect(try await lanyard.account(at: "/") == bob)
         try await lanyard.process.event("store.user.unknown") {

@@ -167,7 +167,7 @@ import Testing
             #expect(problem["user"].string == "alice")
             let detail = problem["detail"].string ?? ""
             #expect(detail.contains("was removed") && detail.contains("restart"), "\(detail)")
-            #expect(!detail.contains("no user of that name is configured"))
+            #expect(!detail.contains("no such user is configured"))
             // A login that comes to nothing makes it no less true.
             #expect(try await add(password: "wrong-secret-word") == 422)
         }
