@@ -11,6 +11,7 @@ import Testing
         "lanyard_tls_handshakes": "a listener has TLS",
         "lanyard_tls_certificate_expiry_timestamp_seconds": "a listener, an upstream or an identity has a certificate",
         "lanyard_upstream_tls_failures": "TLS has prevented or ended a connection to an upstream",
+        "lanyard_tokens_issued": "a broker has given a caller a token",
         "lanyard_variant_state": "a route asks for a token of its own",
         "lanyard_variant_token_expiry_timestamp_seconds": "such a token is there",
         "lanyard_variant_fetches": "such a token was asked for",
