@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
 
-/// Why a request for a token is refused.
+/// Why a request for a token is refused. A type of its own: another row of the callers may grant it.
 enum GrantFormError: Error {
     case refused(Problem)
     /// Another row may have the user.

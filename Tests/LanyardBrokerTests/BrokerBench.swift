@@ -83,7 +83,7 @@ struct BrokerBench {
         capabilities: [Secret?], active: UserIndex?
     ) -> GrantDecision? {
         let text =
-            "\(method == .get ? "GET" : "POST") \(target) HTTP/1.1\r\n"
+            "\(method == .get ? "GET" : "POST") \(target) HTTP/1.1\r\nHost: x\r\n"
             + fields.map { "\($0): \($1)\r\n" }.joined() + "\r\n"
         let table = FieldTable(capacity: 32)
         return Array(text.utf8).withUnsafeBufferPointer { bytes in

@@ -19,6 +19,21 @@ import Testing
           - {address: "127.0.0.1:7401", capability_file: capability, required_header: Lanyard-Request}
         health: {address: "127.0.0.1:7405", allowed_hosts: [lanyard], metrics_per_user: false, metrics_per_route: false}
         admin: {address: "127.0.0.1:7403", token_file: admin, expose_tokens: true}
+        brokers:
+          - address: 127.0.0.1:7406
+            tls: {certificate_file: cert.pem, key_file: key.pem, client_ca_file: ca.pem, client_names: [orders]}
+            allowed_hosts: [LOCALHOST:7406]
+            protocols: [http1]
+            required_header: Lanyard-Request
+            capability_file: capability
+            unsafe: true
+            serves: [token, oauth2]
+            callers:
+              - {client_names: [orders], capability_file: capability, users: [cara], audiences: ["https://a"], scopes: [orders]}
+          - address: unix:/run/lanyard/broker.sock
+            socket_mode: "0660"
+            peers: {uids: [1], gids: [2]}
+            callers: [{uids: [1], users: [robot]}]
         identities:
           demo:
             app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:7490", rotation: grace}

@@ -130,6 +130,5 @@ import Testing
             let changes = ConfigurationChanges(from: running, to: try load(fields))
             #expect(changes.live == ["routes[0].set_headers"] && changes.restartOnly == [], "\(fields): \(changes)")
         }
-        #expect(ConfigurationChanges(from: running, to: try load("{X-Key: {file: ./key}}")).live == [])
     }
 }

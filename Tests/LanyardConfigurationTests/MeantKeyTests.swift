@@ -86,7 +86,7 @@ import Testing
             ("port: 1", "address of a listener"), ("bind: a", "address of a listener"),
             ("debug: true", "log: {level: debug}"),
             ("log_level: debug", "log: {level: debug}"), ("cors: [a]", "allowed_origins of a listener"),
-            ("tls: {}", "below listeners[], identities.* or routes[]"),
+            ("tls: {}", "below listeners[], brokers[] or elsewhere"),
             ("client_id: a", "below identities.*.oauth2:"), ("upstreamDNS: {}", "did you mean \"upstream_dns\"?"),
             ("Shards: 1", "did you mean \"shards\"?"), ("listener: []", "did you mean \"listeners\"?"),
             ("health: {port: 1}", "address: HOST:PORT"), ("store: {password_file: a}", "passphrase_file: PATH"),

@@ -61,7 +61,7 @@ import Testing
 
     /// Remainders of tuples that are right by meaning: the number of their lines, by file.
     private static let allowedRemainders: [String: (lines: Int, reason: String)] = [
-        "Sources/LanyardConfiguration/Keys/ConfigurationCheck.swift": (2, "the key alone says which form was expected"),
+        "Sources/LanyardConfiguration/Keys/ConfigurationCheck.swift": (3, "the key alone says which form was expected"),
         "\(exchange)/Replay/RefusedResponse.swift": (
             1, "of the two parts either decides alone that there is no replay"
         ),

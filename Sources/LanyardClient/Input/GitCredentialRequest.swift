@@ -36,7 +36,7 @@ package struct GitCredentialRequest: Equatable, Sendable {
 
     /// The remote is called without TLS on a network: a token in its request could be read there.
     package var isPlainBeyondLoopback: Bool {
-        guard scheme.lowercased() == "http" else { return false }
+        guard URLOrigin(of: "\(scheme)://\(host)")?.isTLS == false else { return false }
         // An IPv6 address is in brackets.
         let name = host.hasPrefix("[") ? host.prefix { $0 != "]" }.dropFirst() : host.prefix { $0 != ":" }
         return !(LoopbackName.matches(String(name)) || SocketAddress(host: String(name), port: 80)?.isLoopback == true)

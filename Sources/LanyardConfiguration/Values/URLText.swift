@@ -146,7 +146,7 @@ package enum URLText {
     package static func proxy(
         _ text: String, defaultPort: UInt16? = nil
     ) throws(ConfigurationValue.ValueError) -> UpstreamSettings.Proxy {
-        if let colon = text.firstRange(of: "://"), text[..<colon.lowerBound].lowercased() != "http" {
+        if text.firstRange(of: "://") != nil, URLOrigin(of: text)?.isTLS != false {
             throw .init(
                 "the scheme of a proxy's URL is not http: a proxy that is reached by TLS or SOCKS is not supported",
                 remedy: "name a port of the proxy that speaks plain HTTP, such as http://proxy.internal:3128")

@@ -14,8 +14,8 @@ enum BrokerResponse {
         let generation: UInt64
     }
 
-    /// There is none.
-    struct Failure: Error {
+    /// There is no token. A type of its own: what follows may be another address.
+    struct NoTokenError: Error {
         var error: IdentityError
         /// Another address may give one.
         var leadsToNext = false
@@ -28,12 +28,12 @@ enum BrokerResponse {
     static func token(
         in outcome: Result<CurlResponse, CurlError>, of user: String, without secrets: [Secret],
         at arrival: ClockReading
-    ) -> Result<Token, Failure> {
+    ) -> Result<Token, NoTokenError> {
         switch outcome {
         case .failure(let failure):
             var error = failure.identityError(of: "the request for a token")
             error.message = error.message.replacing("the identity service", with: "the other Lanyard")
-            return .failure(Failure(error: error, leadsToNext: leadsToNext(failure.kind)))
+            return .failure(NoTokenError(error: error, leadsToNext: leadsToNext(failure.kind)))
         case .success(let response) where response.status == 200: return success(response, user, arrival)
         case .success(let response):
             var failure = refusal(response, user, arrival.wall)
@@ -53,14 +53,14 @@ enum BrokerResponse {
 
     private static func success(
         _ response: CurlResponse, _ user: String, _ arrival: ClockReading
-    ) -> Result<Token, Failure> {
+    ) -> Result<Token, NoTokenError> {
         let body = response.body.withBytes { Body($0) }
-        func fail(_ reason: String, _ cause: IdentityCause = .unusableToken) -> Result<Token, Failure> {
+        func fail(_ reason: String, _ cause: IdentityCause = .unusableToken) -> Result<Token, NoTokenError> {
             var error = IdentityError(
                 .transient(retryAfter: nil), status: response.status,
                 message: "the other Lanyard's response to the request for a token cannot be used: \(reason)")
             error.cause = cause
-            return .failure(Failure(error: error))
+            return .failure(NoTokenError(error: error))
         }
         guard let body else { return fail("not a JSON object; does a broker listen there?", .unusableResponse) }
         guard let token = body.token else { return fail("there is no access_token that a header can carry") }
@@ -87,10 +87,10 @@ enum BrokerResponse {
 
     // MARK: Refusals
 
-    private static func refusal(_ response: CurlResponse, _ user: String, _ now: WallTime) -> Failure {
+    private static func refusal(_ response: CurlResponse, _ user: String, _ now: WallTime) -> NoTokenError {
         let body = response.body.withBytes { Body($0) }
         let problem = body?.problem
-        var failure = Failure(
+        var failure = NoTokenError(
             error: IdentityError(
                 .transient(retryAfter: response.retryAfter(now: now)), status: response.status,
                 message: "the other Lanyard responded with \(response.status)"
@@ -119,7 +119,7 @@ enum BrokerResponse {
 
     /// 503: the other Lanyard has no token now. Why not is passed on.
     private static func passOn(
-        _ problem: Problem?, _ action: ResponsibleParty?, _ user: String, _ failure: inout Failure
+        _ problem: Problem?, _ action: ResponsibleParty?, _ user: String, _ failure: inout NoTokenError
     ) {
         failure.leadsToNext = true
         failure.error.cause = .serviceFailure

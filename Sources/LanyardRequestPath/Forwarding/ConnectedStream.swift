@@ -4,7 +4,7 @@ import LanyardFoundations
 /// An established connection on its way to the connection that will own it.
 final class ConnectedStream {
     /// What a connection needs before TLS may begin.
-    enum TunnelProgress { case open, incomplete, failed(ProxyError) }
+    enum ProxyProgress { case open, incomplete, failed(ProxyError) }
 
     var stream: ByteStream
     let address: SocketAddress
@@ -48,7 +48,7 @@ final class ConnectedStream {
     }
 
     /// Asks the proxy for the tunnel, and reads its response as far as it has come.
-    func continueTunnel() -> TunnelProgress {
+    func continueTunnel() -> ProxyProgress {
         guard let request = tunnel?.request else { return .open }
         // What the proxy has sent before a failed write can still be read, and says more.
         if hasAsked { _ = stream.flush() } else { _ = request.withBytes { stream.send($0) } }
@@ -65,7 +65,7 @@ final class ConnectedStream {
     /// Reads once. What stands behind the response stays in the socket, for TLS.
     ///
     /// - Returns: nil: more may have come.
-    private func readResponse(by room: UnsafeMutableRawBufferPointer) -> TunnelProgress? {
+    private func readResponse(by room: UnsafeMutableRawBufferPointer) -> ProxyProgress? {
         let count: Int
         switch Socket.peek(descriptor, into: room) {
         case .bytes(let peeked): count = peeked

@@ -93,6 +93,7 @@ package final class TokenCache {
 
     /// The same for a request whose client gets the token itself (fleet.md 2): one that ends soon is not handed out.
     package func decideGrant(_ user: UserIndex, at now: Instant) -> Decision {
+        loop?.assertIsCurrent()
         let decision = decide(user, at: now)
         guard case .use(let token) = decision, !token.mayBeHandedOut(at: now) else { return decision }
         requestToken(user)

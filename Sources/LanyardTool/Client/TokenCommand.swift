@@ -54,7 +54,7 @@ struct TokenCommand: ParsableCommand {
         if watch { return try self.watch(source, shape) }
         do {
             try show(source.fetch(), shape)
-        } catch let failure as TokenSource.Failure {
+        } catch let failure as TokenSource.PrintedError {
             throw failure.exitCode
         }
     }
@@ -77,7 +77,7 @@ struct TokenCommand: ParsableCommand {
                 if shown != fetched.issued.token { try show(fetched, shape) }
                 (shown, failures) = (fetched.issued.token, 0)
                 delay = TokenSchedule.delay(after: fetched.issued)
-            } catch let failure as TokenSource.Failure {
+            } catch let failure as TokenSource.PrintedError {
                 // A restart, a login or another route may be what it waits for. The error is on standard error.
                 failures += 1
                 delay = TokenSchedule.delay(afterFailures: failures, retryAfter: failure.retryAfter)

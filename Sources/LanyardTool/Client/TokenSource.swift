@@ -45,15 +45,18 @@ struct BrokerOptions: ParsableArguments {
 
     private static func place(_ text: String) throws -> ListenerSettings.Address {
         let remedy = "write unix:/PATH or http://HOST:PORT"
-        guard !text.hasPrefix("https://") else {
+        let origin = URLOrigin(of: text)
+        guard origin?.isTLS != true else {
             throw CommandFailure.usage(
                 "--broker: this command has no TLS",
                 "run a Lanyard here whose identity is that broker, and ask its own broker on a unix socket")
         }
         var bare = text[...]
-        if text.hasPrefix("http://") {
-            bare = text.dropFirst("http://".count)
-            if bare.hasSuffix("/") { bare = bare.dropLast() }
+        if let origin {
+            guard ["", "/"].contains(origin.rest) else {
+                throw CommandFailure.usage("--broker: \(ConfigurationText.quoted(text)) has a path", remedy)
+            }
+            bare = origin.authority[...]
         } else if !text.hasPrefix("unix:") {
             throw CommandFailure.usage("--broker: \(ConfigurationText.quoted(text)) is no address of a broker", remedy)
         }
@@ -70,8 +73,8 @@ struct BrokerOptions: ParsableArguments {
 
 /// Where `lanyard token` asks: a broker, or the admin API of a running Lanyard.
 struct TokenSource {
-    /// There is no token now. The error is printed.
-    struct Failure: Error {
+    /// There is no token now. A type of its own: the error is printed already, and `--watch` tries again.
+    struct PrintedError: Error {
         let exitCode: ExitCode
         /// Seconds.
         let retryAfter: Int?
@@ -108,7 +111,7 @@ struct TokenSource {
         } catch let error as AdminCallError {
             throw failure(error)
         } catch let code as ExitCode {
-            throw Failure(exitCode: code, retryAfter: nil)
+            throw PrintedError(exitCode: code, retryAfter: nil)
         }
         guard let issued = IssuedToken(response.body, requestedAt: start) else {
             throw failure(.notAdminAPI(status: response.status))
@@ -128,7 +131,7 @@ struct TokenSource {
     /// The name that stands for the active user.
     private static let activeUser = "active"
 
-    private func failure(_ error: AdminCallError) -> Failure {
+    private func failure(_ error: AdminCallError) -> PrintedError {
         var (exitCode, retryAfter): (ExitCode, Int?) =
             switch place {
             case .broker(let client): (report(error, of: client), nil)
@@ -139,7 +142,7 @@ struct TokenSource {
             // EX_TEMPFAIL of sysexits.h: a script may repeat the command.
             if problem.isRetryable { exitCode = ExitCode(75) }
         }
-        return Failure(exitCode: exitCode, retryAfter: retryAfter)
+        return PrintedError(exitCode: exitCode, retryAfter: retryAfter)
     }
 
     // MARK: A broker's errors
