@@ -128,7 +128,7 @@ package final class Broker: TokenGranter, @unchecked Sendable {
             switch path {
             case .text(let text): return .respond(MetadataPath.response(text))
             case .account(_, .token):
-                return .grant(TokenGrant(of: found.user, by: .gceMetadata, to: found.caller, audience: ""))
+                return .grant(TokenGrant(of: found.user, by: .gceMetadata, to: found.caller, audience: found.audience))
             case .account(_, let part):
                 return .respond(
                     part.response(

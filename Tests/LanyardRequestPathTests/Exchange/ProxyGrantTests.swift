@@ -172,6 +172,21 @@ import Testing
         }
     }
 
+    @Test("a reload between head and body: the rows of one configuration never meet the capabilities of another")
+    func reload() async throws {
+        let bench = try Self.bench { $0.publishes = true }
+        try await bench.talk { client in
+            try client.send(Self.head(Self.body.utf8.count) + "grant")
+            try bench.fence()
+            bench.apply(bench.settings)
+            try client.send(String(Self.body.dropFirst("grant".count)))
+            let response = try client.response()
+            #expect(try response.status == 503 && response.json["error"].string == "temporarily_unavailable")
+            try client.send(Self.post)
+            #expect(try client.response().status == 200)
+        }
+    }
+
     @Test("a body that ends early is no request")
     func cutBody() async throws {
         let bench = try Self.bench { $0.publishes = true }

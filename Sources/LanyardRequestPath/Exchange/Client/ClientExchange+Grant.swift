@@ -13,6 +13,8 @@ extension ClientExchange {
 
     private func decide(_ exchange: GrantExchange, hasBody: Bool) {
         guard let (bytes, lines) = input.headBytes else { return refuse(.internalError) }
+        // Rows and capabilities of two configurations do not belong together: a row would admit by another row's capability.
+        guard served === shard.served else { return refuse(.grantsReplaced) }
         let raw = bytes[run: input.head.target]
         let decision = sink.withGrantClient { client in
             exchange.body.withBytes { body in
@@ -74,7 +76,11 @@ extension ClientExchange {
         } catch {
             return refuse(.malformed(error))
         }
-        guard input.body.isEnded else { return }
+        guard input.body.isEnded else {
+            // The framing of chunks has a limit as well.
+            if input.bytesBehindHead > 2 * GrantRequest.bodyBytesMax { refuse(.grantTooLarge) }
+            return
+        }
         endInboundWait()
         decide(exchange, hasBody: true)
     }

@@ -55,6 +55,9 @@ extension Problem {
         return problem
     }()
 
+    /// A reload has come between the head and the end of the body.
+    static let grantsReplaced = overloaded("The configuration was reloaded while the body came: repeat the request.")
+
     package static let unknownGrantPath = denial(
         "no-route", 404, "No route", "This broker has nothing at this path; see serves.", .path)
 
