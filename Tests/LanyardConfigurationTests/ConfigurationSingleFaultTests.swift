@@ -183,6 +183,9 @@ import Testing
     private static let elsewhere: Set<String> = [
         "store.passphrase_file", "store.memory", "sandbox", "user",
         "shutdown.logout", "routes[].tls.unsafe_skip_verify",
+        // In OtherLanyardConfigurationTests.
+        "identities.*.lanyard", "identities.*.lanyard.address", "identities.*.lanyard.capability_file",
+        "users.*.login.broker", "users.*.login.broker.user",
     ]
 
     // MARK: - Documents as trees

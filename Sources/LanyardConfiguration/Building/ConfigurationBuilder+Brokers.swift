@@ -64,12 +64,18 @@ extension ConfigurationBuilder {
         caller.scopes = given(row, "scopes", shown: shown)
         for scope in caller.scopes ?? [] where !Self.isScope(scope) {
             reportError(
-                row.place("scopes"), "\(shown).scopes: \(ConfigurationText.quoted(scope)) is no scope",
+                Self.place(of: scope, in: row, "scopes"),
+                "\(shown).scopes: \(ConfigurationText.quoted(scope)) is no scope",
                 remedy: "write each scope as an element of its own, without blanks and quotes")
         }
         for user in caller.users { checkUser(user, of: caller, row, shown: shown) }
         return caller
     }
+
+    /// The place of a value in a list.
+    private static func place(
+        of text: String, in row: ConfigurationSection, _ key: String
+    ) -> ConfigurationPlace { row.node[key]?.elements.first { $0.text == text }?.place ?? row.place(key) }
 
     /// A name of another form is that of no certificate. The broker would leave it out.
     private static func isClientName(_ text: String) -> Bool {
@@ -124,9 +130,13 @@ extension ConfigurationBuilder {
         let message = "\(shown).users: no user \"\(user)\" is configured"
         let suggestion = userNames.suggestion(for: user)
         if mayCome, !isError {
-            reportWarning(row.place("users"), message, remedy: suggestion ?? "its token is refused until it exists")
+            reportWarning(
+                Self.place(of: user, in: row, "users"), message,
+                remedy: suggestion ?? "its token is refused until it exists")
         } else {
-            reportError(row.place("users"), message, remedy: suggestion ?? "add it below users, or correct the name")
+            reportError(
+                Self.place(of: user, in: row, "users"), message,
+                remedy: suggestion ?? "add it below users, or correct the name")
         }
     }
 
@@ -143,7 +153,8 @@ extension ConfigurationBuilder {
         of listener: ListenerSettings, _ broker: BrokerSettings, _ section: ConfigurationSection, shown: String
     ) {
         let isUnix = if case .unix = listener.address { true } else { false }
-        let demandsCertificates = section.section("tls").has("client_ca_file")
+        let tls = section.section("tls")
+        let demandsCertificates = tls.has("client_ca_file") || tls.node.hasUnread
         for (index, caller) in broker.callers.enumerated() {
             let element = section.node["callers"]?.elements[index] ?? section.node
             let place = element.place
@@ -158,7 +169,9 @@ extension ConfigurationBuilder {
                     place, "\(row).client_names: callers are asked for no certificate, so no row of names matches",
                     remedy: "add tls with client_ca_file, or use capability_file")
             }
-            guard caller.isAnyone, !section.isUnread("callers"), Self.namesNone(element) else { continue }
+            guard caller.isAnyone, !section.isUnread("callers"), !element.hasUnread, Self.namesNone(element) else {
+                continue
+            }
             if !listener.isUnsafe {
                 reportError(
                     place, "\(row): it has neither uids nor client_names nor capability_file, so it is everyone",
