@@ -1,3 +1,4 @@
+import Glibc
 import LanyardTelemetry
 import TestSupport
 import Testing
@@ -63,6 +64,9 @@ import Testing
             """
             identities: {corp: {oauth2: {endpoints: {token: "http://\(identity.endpoint)/t"}, client_id: c}}}
             users: {robot: {identity: corp, login: {client_credentials: {}}}}
+            brokers:
+              - address: unix:\(folder.file("broker.sock"))
+                callers: [{uids: [\(geteuid())], users: [robot], audiences: [b]}]
             routes:
               - name: all
                 user: robot
@@ -77,6 +81,8 @@ import Testing
         let client = try TLSRelay(.client, before: lanyard.data)
         let status = try RawClient(client.endpoint).exchange("GET", "/", host: "\(lanyard.data)").status
         #expect(status == 502)
+        let grant = try await RawClient.ask(.unix(folder.file("broker.sock")), "GET", "/v1/token")
+        #expect(grant.status == 200, "\(grant.bodyText)")
         let found = try await Self.families(lanyard)
         #expect(Set(Self.conditional.keys).subtracting(found).sorted() == [])
     }

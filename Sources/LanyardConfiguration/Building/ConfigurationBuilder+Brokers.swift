@@ -146,7 +146,9 @@ extension ConfigurationBuilder {
     private static func namesNone(_ row: ConfigurationNode) -> Bool {
         !ConfigurationSection(row).isUnread("capability_file") && row["capability_file"] == nil
             && row["capability_credential"] == nil
-            && ["uids", "client_names"].allSatisfy { row[$0]?.elements.isEmpty ?? true }
+            && ["uids", "client_names"].allSatisfy { key in
+                !ConfigurationSection(row).isUnread(key) && row[key]?.elements.isEmpty ?? true
+            }
     }
 
     private mutating func checkReach(
