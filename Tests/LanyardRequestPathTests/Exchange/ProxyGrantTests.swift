@@ -238,7 +238,7 @@ import Testing
         #expect(response.status == 200 && response["Connection"] == "close")
     }
 
-    @Test("a refusal that a caller reports forces one refresh; a report of a stranger's user forces none")
+    @Test("a refusal that a caller reports forces one refresh; a report about another caller's user forces none")
     func report() async throws {
         let bench = try Self.bench { $0.publishes = true }
         let target = "/v1/token/refused"

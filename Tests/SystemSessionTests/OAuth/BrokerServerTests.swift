@@ -183,7 +183,9 @@ import Testing
         try await bench.end()
     }
 
-    @Test("a reported refusal leads to one refresh and a new token; a second report, or one of a stranger's, to none")
+    @Test(
+        "a reported refusal leads to one refresh and a new token; a second report, or one about another caller's user, to none"
+    )
     func refusal() async throws {
         let bench = try await Bench()
         let before = try await bench.token()

@@ -78,8 +78,8 @@ extension Problem {
     /// A repeat of the request may succeed later, or cannot.
     var oauthStatus: Int {
         switch code {
-        case .temporarilyUnavailable: status
-        case .invalidRequest where status >= 400: status
+        // 405, 408 and 413 say more than 400.
+        case .temporarilyUnavailable, .invalidRequest: status
         default: 400
         }
     }

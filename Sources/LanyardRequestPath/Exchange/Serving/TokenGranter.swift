@@ -121,5 +121,5 @@ package struct GrantResponse {
         (self.status, self.contentType, self.body, self.fields) = (status, contentType, body, fields)
     }
 
-    var reason: StaticString { status == 202 ? "Accepted" : status == 404 ? "Not Found" : "OK" }
+    var reason: StaticString { status == 202 ? "Accepted" : "OK" }
 }
